@@ -1,0 +1,302 @@
+"""Configuration: one frozen object, read once at an entry point from `serve_configs/<place>/rag.yaml`.
+
+`rag.yaml` says what the system means; how many copies of a stage run, and where, is in `serve.yaml` beside it. Relative
+paths are resolved against the folder of the file. Unknown keys are errors.
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
+
+from rag.data import Authority
+from rag.errors import ConfigError
+from rag.ids import digest
+
+
+class Section(BaseModel):
+    """A part of the configuration: frozen, and a misspelt key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _resolve(path: Path, info: ValidationInfo) -> Path:
+    base = (info.context or {}).get("base")
+    return path if base is None or path.is_absolute() else (base / path).resolve()
+
+
+ConfigPath = Annotated[Path, AfterValidator(_resolve)]
+
+
+class AccessRule(Section):
+    """Who may read the sources whose uri matches a pattern, and what else is known of them."""
+
+    pattern: str = Field(
+        description="Glob over the source's uri; ** crosses folders. The first rule that matches wins."
+    )
+    tenant: str | None = Field(None, description="Tenant of the documents; the default tenant when left out.")
+    groups: tuple[str, ...] = Field(description="Groups that may read; empty: nobody.")
+    owner: str = Field("", description="Team that answers for the documents, where they do not say.")
+    authority: Authority = Field("reference", description="How binding the documents are, where they do not say.")
+
+
+class SourcesConfig(Section):
+    """What is read, and who may read it."""
+
+    rules: tuple[AccessRule, ...] = Field((), description="Access rules in order.")
+    rules_file: ConfigPath | None = Field(None, description="A YAML file with `rules:`, read after the ones above.")
+    default_tenant: str = Field("default", description="Tenant where no rule gives one.")
+    default_groups: tuple[str, ...] = Field((), description="Readers where no rule matches; empty: nobody.")
+    trust_document_groups: bool = Field(
+        False, description="Let `groups` in front matter or in an export's row replace the rule's groups."
+    )
+    max_document_bytes: int = Field(
+        50_000_000, ge=1, description="Larger objects go to the errors table instead of into memory."
+    )
+
+
+class ParseConfig(Section):
+    """How bytes become blocks."""
+
+    parser_version: int = Field(1, description="Raised when parsing changes, so that documents are parsed again.")
+    max_pages: int = Field(2_000, ge=1, description="A PDF with more pages goes to the errors table.")
+    min_page_characters: int = Field(
+        16, ge=0, description="A PDF whose pages all hold fewer characters than this counts as scanned."
+    )
+
+
+class ChunkConfig(Section):
+    """How blocks become chunks. Token counts are the encoder's own."""
+
+    chunker: Literal["structural"] = Field("structural", description="Name in rag/parts.py.")
+    max_tokens: int = Field(
+        256, ge=32, description="Most tokens of a chunk's embedded text; larger chunks blur what a vector means."
+    )
+    min_tokens: int = Field(48, ge=0, description="Smaller neighbours in one section are merged up to this size.")
+    overlap_sentences: int = Field(1, ge=0, description="Sentences repeated when a long paragraph has to be cut.")
+
+
+class EmbedConfig(Section):
+    """Which encoder, and how it runs."""
+
+    embedder: Literal["sentence", "hashing"] = Field("sentence", description="Name in rag/parts.py.")
+    model: str = Field("all-MiniLM-L6-v2", description="Registry name, hub id or local directory.")
+    query_prefix: str = Field("", description="Put before every query; e5 wants 'query: '.")
+    passage_prefix: str = Field("", description="Put before every passage; e5 wants 'passage: '.")
+    max_tokens: int = Field(256, ge=16, description="Window of the encoder; longer texts are cut, and counted.")
+    batch_tokens: int = Field(4_096, ge=256, description="Padded tokens of one forward pass; memory grows with it.")
+    num_threads: int = Field(0, ge=0, description="CPU threads of an encoding job; 0 takes every core.")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU when there is one.")
+
+
+class DenseIndexConfig(Section):
+    """The vector index of a segment."""
+
+    kind: Literal["flat"] = Field("flat", description="flat is exact.")
+
+
+class LexicalIndexConfig(Section):
+    """BM25 (Lucene's variant). Source of the defaults: bench/results/quality.json."""
+
+    k1: float = Field(1.2, ge=0.0, description="How slowly repeated terms stop counting; 0: presence only.")
+    b: float = Field(0.75, ge=0.0, le=1.0, description="How much longer chunks are penalised; 0: not at all.")
+    stemmer: Literal["english", "none"] = Field("english", description="Snowball stemmer of plain words.")
+    stop_words: Literal["english", "none"] = Field("english", description="Words that are not indexed.")
+
+
+class IndexConfig(Section):
+    """What an index version is made of."""
+
+    num_shards: int = Field(2, ge=1, description="Disjoint parts of the corpus; a document lives in one.")
+    dense: DenseIndexConfig = DenseIndexConfig()
+    lexical: LexicalIndexConfig = LexicalIndexConfig()
+    vector_dtype: Literal["float16", "float32"] = Field("float32", description="On disk; float16 halves it.")
+    max_error_share: float = Field(
+        0.2, ge=0.0, le=1.0, description="A run with a larger share of failed documents publishes nothing."
+    )
+
+
+class RewriteConfig(Section):
+    """How a question becomes a query."""
+
+    glossary: dict[str, str] = Field({}, description="Acronym -> what it stands for; added beside the acronym.")
+    glossary_file: ConfigPath | None = Field(None, description="A YAML mapping, read beside the one above.")
+    follow_ups: bool = Field(True, description="Make a question with history stand-alone with the generator.")
+    max_history_turns: int = Field(6, ge=0, description="Latest turns that the rewriter and the prompt see.")
+
+
+class SearchConfig(Section):
+    """How wide the first stage looks."""
+
+    k_dense: int = Field(50, ge=1, description="Candidates of the dense leg.")
+    k_bm25: int = Field(50, ge=1, description="Candidates of the BM25 leg.")
+    rank_constant: int = Field(60, ge=0, description="k of reciprocal rank fusion; larger flattens the top ranks.")
+
+
+class RerankConfig(Section):
+    """How fused candidates are put in order. Scores are standardised over one query's candidates before they add up."""
+
+    reranker: Literal["cross_encoder", "overlap"] = Field("cross_encoder", description="Name in rag/parts.py.")
+    model: str = Field("quire-reranker", description="Registry name, hub id or local directory.")
+    k_rerank: int = Field(50, ge=1, description="Fused candidates that are scored; time grows with it.")
+    k_passages: int = Field(6, ge=1, description="Passages that are kept.")
+    dense_weight: float = Field(1.0, ge=0.0, description="Weight of the dense score.")
+    bm25_weight: float = Field(0.5, ge=0.0, description="Weight of the BM25 score.")
+    model_weight: float = Field(0.2, ge=0.0, description="Weight of the cross-encoder's logit.")
+    max_tokens: int = Field(256, ge=32, description="Window of a pair; the passage is cut, the question is not.")
+    batch_tokens: int = Field(4_096, ge=256, description="Padded tokens of one forward pass.")
+    num_threads: int = Field(0, ge=0, description="CPU threads; 0 takes every core.")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU when there is one.")
+
+
+class AssembleConfig(Section):
+    """What the generator gets to read."""
+
+    budget_tokens: int = Field(1_000, ge=64, description="Tokens of all passages together, by the generator.")
+    neighbours: int = Field(1, ge=0, description="Chunks of the same section stitched to a passage on each side.")
+    max_similarity: float = Field(
+        0.85, gt=0.0, le=1.0, description="A passage whose words overlap more (Jaccard) with a better one is dropped."
+    )
+
+
+class GenerateConfig(Section):
+    """How the answer is written."""
+
+    generator: Literal["language_model", "extractive"] = Field("language_model", description="Name in rag/parts.py.")
+    model: str = Field("SmolLM2-135M-Instruct", description="Registry name, hub id or local directory.")
+    max_output_tokens: int = Field(160, ge=1, description="Longest answer.")
+    temperature: float = Field(0.2, ge=0.0, le=2.0, description="0 is greedy.")
+    top_p: float = Field(0.9, gt=0.0, le=1.0, description="Share of probability that is sampled from.")
+    max_model_tokens: int = Field(4_096, ge=256, description="Window of the model: prompt and answer together.")
+    repetition_penalty: float = Field(1.1, ge=1.0, le=2.0, description="Above 1 a small model loops less.")
+    min_attribution: float = Field(
+        0.6,
+        ge=0.0,
+        le=1.0,
+        description="Share of a sentence's content words that a passage must hold for quire to cite it itself.",
+    )
+    min_evidence: float = Field(
+        0.30, description="Abstain when no passage has a dense cosine this high. Source: bench/results/abstention.json."
+    )
+
+
+class LimitsConfig(Section):
+    """What a request may cost."""
+
+    max_question_characters: int = Field(2_000, ge=1, description="Longer questions are refused with 422.")
+    max_body_bytes: int = Field(65_536, ge=1_024, description="Larger bodies are refused with 413.")
+    max_k: int = Field(100, ge=1, description="Most results of one search.")
+    search_s: float = Field(2.0, gt=0.0, description="Deadline of a shard; a later one is left out, visibly.")
+    encode_s: float = Field(5.0, gt=0.0, description="Deadline of the query encoder.")
+    rewrite_s: float = Field(4.0, gt=0.0, description="Deadline of the LLM in query rewriting; then rules alone.")
+    rerank_s: float = Field(10.0, gt=0.0, description="Deadline of the reranker; then first-stage scores alone.")
+    fetch_s: float = Field(2.0, gt=0.0, description="Deadline of reading passages.")
+    first_token_s: float = Field(20.0, gt=0.0, description="Deadline of the first token.")
+    answer_s: float = Field(90.0, gt=0.0, description="Deadline of a whole answer.")
+
+
+class JwtConfig(Section):
+    """How bearer tokens are checked (RFC 7519)."""
+
+    algorithm: Literal["HS256", "RS256", "ES256"] = Field("HS256", description="The only algorithm accepted.")
+    key_file: ConfigPath = Field(description="Shared secret, or the issuer's public key in PEM.")
+    audience: str = Field("quire", description="Must be in the token's `aud`.")
+    issuer: str | None = Field(None, description="Must be the token's `iss`, where set.")
+    groups_claim: str = Field("groups", description="Claim with the caller's groups.")
+    tenant_claim: str = Field("tenant", description="Claim with the caller's tenant.")
+    operator_group: str = Field("quire-operators", description="Group whose members may read every trace.")
+
+
+class AuthConfig(Section):
+    """Who is let in. With neither kind of credential configured, nobody is."""
+
+    jwt: JwtConfig | None = Field(None, description="Bearer tokens of an identity provider.")
+    api_keys_file: ConfigPath | None = Field(
+        None, description="YAML list of {key, subject, tenant, groups, operator}; for development."
+    )
+
+
+class TraceConfig(Section):
+    """Where traces are kept."""
+
+    url: str = Field("sqlite:///{var}/traces.db", description="SQLAlchemy URL; {var} is the folder `var`.")
+
+
+class RagConfig(Section):
+    """The whole configuration."""
+
+    store: ConfigPath = Field(description="Folder of the indexes.")
+    var: ConfigPath = Field(description="Folder of what the service writes: traces, keys.")
+    models: ConfigPath = Field(description="Folder of fetched models.")
+    index_name: str = Field("main", pattern=r"^[a-z0-9][a-z0-9_-]*$", description="Folder inside the store.")
+    sources: SourcesConfig = SourcesConfig()
+    parse: ParseConfig = ParseConfig()
+    chunk: ChunkConfig = ChunkConfig()
+    embed: EmbedConfig = EmbedConfig()
+    index: IndexConfig = IndexConfig()
+    rewrite: RewriteConfig = RewriteConfig()
+    search: SearchConfig = SearchConfig()
+    rerank: RerankConfig = RerankConfig()
+    assemble: AssembleConfig = AssembleConfig()
+    generate: GenerateConfig = GenerateConfig()
+    limits: LimitsConfig = LimitsConfig()
+    auth: AuthConfig = AuthConfig()
+    trace: TraceConfig = TraceConfig()
+
+    @property
+    def index_root(self) -> Path:
+        return self.store / self.index_name
+
+    def index_fingerprint(self) -> str:
+        """A hash of exactly the settings that shape what is in an index.
+
+        Left out: threads, batch sizes and devices (same vectors), limits, and who may read (access is data of each
+        document, compared document by document).
+        """
+        shaping = {
+            "parse": self.parse.model_dump(mode="json"),
+            "chunk": self.chunk.model_dump(mode="json"),
+            "embed": self.embed.model_dump(mode="json", exclude={"batch_tokens", "num_threads", "device"}),
+            "index": self.index.model_dump(mode="json", exclude={"max_error_share"}),
+        }
+        return digest(json.dumps(shaping, sort_keys=True))
+
+
+def load_config(path: Path) -> RagConfig:
+    """The configuration in the file, checked, with files that it names read in. Raises ConfigError."""
+    settings = _read_yaml(path)
+    try:
+        config = RagConfig.model_validate(settings, context={"base": path.resolve().parent})
+        return _with_named_files(config)
+    except ValidationError as error:
+        raise ConfigError("\n".join(f"{path}: {line}" for line in _problems(error))) from error
+
+
+def _with_named_files(config: RagConfig) -> RagConfig:
+    sources, rewrite = config.sources, config.rewrite
+    if sources.rules_file is not None:
+        listed = _read_yaml(sources.rules_file).get("rules", [])
+        rules = tuple(AccessRule.model_validate(rule) for rule in listed)
+        sources = sources.model_copy(update={"rules": sources.rules + rules})
+    if rewrite.glossary_file is not None:
+        extra = {str(key): str(value) for key, value in _read_yaml(rewrite.glossary_file).items()}
+        rewrite = rewrite.model_copy(update={"glossary": {**extra, **rewrite.glossary}})
+    return config.model_copy(update={"sources": sources, "rewrite": rewrite})
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:  # Any: whatever the YAML holds, until pydantic has checked it
+    try:
+        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: no such file") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: not readable as YAML: {error}") from error
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"{path}: expected a mapping of settings, found {type(loaded).__name__}")
+    return loaded
+
+
+def _problems(error: ValidationError) -> list[str]:
+    return [f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in error.errors()]

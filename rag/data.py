@@ -1,0 +1,327 @@
+"""The nouns that pass through the rooms. A reader who knows this file can guess every signature.
+
+All are frozen: a step takes values and returns new ones. Offsets count characters (Python `str` indices).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from rag.ids import ChunkId, DocumentId, VersionId
+
+Vector: TypeAlias = npt.NDArray[np.float32]  # (dim,), unit length
+Vectors: TypeAlias = npt.NDArray[np.float32]  # (n, dim), unit rows
+
+BlockKind = Literal["title", "heading", "paragraph", "list", "table", "code", "figure", "caption", "header", "footer"]
+Authority = Literal["policy", "reference", "note"]
+
+
+# ---------------------------------------------------------------- who may read
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may read a document: members of any of `groups`, inside `tenant`. No groups: nobody."""
+
+    tenant: str
+    groups: tuple[str, ...]  # sorted, unique
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks: an authenticated subject with the groups that were resolved for it."""
+
+    subject: str
+    tenant: str
+    groups: frozenset[str]
+    operator: bool = False  # may read every trace and the state of the index, not more documents
+
+
+# ---------------------------------------------------------------- documents
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentMetadata:
+    """What a source says about a document, beside its content."""
+
+    uri: str
+    title: str
+    access: Access
+    owner: str = ""
+    updated_at: datetime | None = None  # effective date, timezone-aware
+    authority: Authority = "reference"
+    language: str = "en"  # ISO 639-1
+    media_type: str = "text/plain"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceObject:
+    """One object that a source lists, not yet read: a file, or one row of an export.
+
+    `watermark` is cheap to compare (modification time and size of a file); equal watermarks let a run skip the read.
+    """
+
+    uri: str  # relative to the source's root, posix; the row's id after '#' for a row of an export
+    path: str  # the file that holds it
+    watermark: str
+    size_bytes: int
+    metadata: DocumentMetadata
+    row: str | None = None  # one JSON object, for a row of an export
+
+
+@dataclass(frozen=True, slots=True)
+class RawDocument:
+    """The bytes of one source object with what the source says about them."""
+
+    content: bytes
+    content_hash: str
+    metadata: DocumentMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle on a page, in points from the top left corner of the page as displayed."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A place on a page that a citation can highlight. Pages count from 1."""
+
+    page: int
+    box: Box
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One layout unit of a document, in reading order; `text` is Markdown for tables, lists and code."""
+
+    kind: BlockKind
+    text: str
+    level: int = 0  # 1-6 for headings, 0 otherwise
+    region: Region | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One source, parsed: typed blocks in reading order. Its text is the blocks' texts joined by a blank line."""
+
+    id: DocumentId
+    content_hash: str
+    metadata: DocumentMetadata
+    blocks: tuple[Block, ...]
+    num_pages: int = 0  # 0 where the format has no pages
+
+    @property
+    def text(self) -> str:
+        """The text into which chunk offsets point."""
+        return BLOCK_SEPARATOR.join(block.text for block in self.blocks)
+
+
+BLOCK_SEPARATOR = "\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The span of a document that is embedded and indexed, with all that a citation of it needs."""
+
+    id: ChunkId
+    document_id: DocumentId
+    ordinal: int  # place among the document's chunks, from 0
+    section: int  # place of its section among the document's sections, from 0: neighbours share it
+    text: str  # document.text[start:end], exactly
+    start: int
+    end: int
+    headings: tuple[str, ...]  # heading path, outermost first, without the title
+    regions: tuple[Region, ...]  # empty where the format has no pages
+    num_tokens: int  # of `embedded_text`, by the encoder's own tokenizer, special tokens included
+    metadata: DocumentMetadata
+    flags: tuple[str, ...] = ()  # for example "instruction_like"
+
+    @property
+    def embedded_text(self) -> str:
+        """Title and heading path above the text: what the encoder and the lexical index see."""
+        return embedded_text(self.metadata.title, self.headings, self.text)
+
+
+def embedded_text(title: str, headings: tuple[str, ...], text: str) -> str:
+    """The text that stands for a chunk in both indexes; repeated names in the heading path are said once."""
+    path: list[str] = []
+    for name in (title, *headings):
+        if name and (not path or path[-1] != name):
+            path.append(name)
+    return f"{' > '.join(path)}\n{text}" if path else text
+
+
+# ---------------------------------------------------------------- queries and candidates
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One earlier message of the conversation."""
+
+    role: Literal["user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person asked, and who they are."""
+
+    text: str
+    principal: Principal
+    history: tuple[Turn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question made ready for search: stand-alone, acronyms spelled out."""
+
+    text: str  # what both indexes search for
+    original: str
+    rewrites: tuple[str, ...] = ()  # names of the rules that changed the text, in order
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedQuery:
+    """A query as a shard receives it. Two equal ones get equal candidates from the same version."""
+
+    text: str
+    vector: Vector
+    principal: Principal
+    version: VersionId
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A chunk that an index proposes; higher scores are better, and scales differ between sources."""
+
+    chunk_id: ChunkId
+    score: float
+    source: Literal["dense", "bm25", "rrf", "rerank"]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStageScores:
+    """Both first-stage scores of one chunk for one query; 0.0 BM25 where no term matches."""
+
+    dense: float
+    bm25: float
+
+
+@dataclass(frozen=True, slots=True)
+class ShardCandidates:
+    """What one shard proposes for one query, each leg best first, ties by chunk id."""
+
+    shard: int
+    dense: tuple[Candidate, ...]
+    bm25: tuple[Candidate, ...]
+    scores: Mapping[ChunkId, FirstStageScores]  # both scores of every candidate of either leg
+    compute_ms: float
+    strategy: str = "exact"  # how the dense leg was searched
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The global rankings of one query, and which shards are missing from them."""
+
+    dense: tuple[Candidate, ...]
+    bm25: tuple[Candidate, ...]
+    fused: tuple[Candidate, ...]
+    scores: Mapping[ChunkId, FirstStageScores]
+    missing_shards: tuple[int, ...]
+    compute_ms: float  # of the slowest shard
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A chunk chosen for the prompt under its number, with the neighbours that were stitched to it."""
+
+    number: int  # from 1, as cited
+    chunk: Chunk
+    text: str  # the chunk's text, or a longer span of the same section around it
+    score: float  # of the reranker, higher is better
+
+
+# ---------------------------------------------------------------- answers
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a chat prompt."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What the generator receives: the messages, and the passages that their numbers mean."""
+
+    messages: tuple[Message, ...]
+    passages: tuple[Passage, ...]
+    num_passages_dropped: int = 0  # by the token budget
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """One [n] of an answer, resolved to a place that the asker may read."""
+
+    number: int
+    chunk_id: ChunkId
+    document_id: DocumentId
+    uri: str
+    title: str
+    headings: tuple[str, ...]
+    page: int | None
+    regions: tuple[Region, ...]
+    quote: str  # the passage's text that the answer rests on
+    updated_at: datetime | None
+    attributed: bool = False  # True: set by quire from the overlap of words, not written by the model
+
+
+AbstainReason = Literal["", "no_passages", "low_evidence", "refused_by_model", "disallowed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the asker gets: text whose every [n] is among `citations`, and how far it can be trusted."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    abstained: AbstainReason
+    closest: tuple[Citation, ...]  # what was found instead, when abstaining
+    partial: tuple[str, ...]  # what is missing, in words: "shard 1", "rerank"
+    version: VersionId
+    num_citations_removed: int = 0
+    num_prompt_tokens: int = 0
+    num_output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    """One input that did not become part of the index, and why."""
+
+    uri: str
+    stage: Literal["list", "read", "parse", "chunk", "embed"]
+    error: str  # class of the error
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One stage of one answer: when it ran, what went in and out."""
+
+    name: str
+    start_ms: float  # since the question arrived
+    wall_ms: float  # as the orchestration saw it: compute, queue and transport
+    compute_ms: float  # inside the stage alone
+    counts: Mapping[str, int] = field(default_factory=dict)
