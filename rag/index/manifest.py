@@ -1,0 +1,122 @@
+"""The manifest: what an index version is made of. It is written last, so a version without one does not exist."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from rag.config import RagConfig
+from rag.errors import IndexMismatch
+from rag.ids import VersionId, digest
+from rag.index.files import FileInfo, Record
+from rag.index.segment import SegmentInfo
+
+REBUILD_COMMAND = "quire ingest"
+
+
+class EncoderInfo(Record):
+    """The encoder whose vectors the version holds; queries must come from the same one."""
+
+    model: str
+    dim: int
+    query_prefix: str
+    passage_prefix: str
+
+
+class NamedFile(Record):
+    """A file of a version, by name."""
+
+    name: str
+    info: FileInfo
+
+
+class SegmentEntry(Record):
+    """A segment as one version sees it: without the rows of its tombstones file."""
+
+    info: SegmentInfo
+    tombstones: NamedFile | None = None
+    num_tombstones: int = 0
+
+
+class ShardEntry(Record):
+    """The segments of one shard, by id."""
+
+    shard: int
+    segments: tuple[SegmentEntry, ...]
+
+    @property
+    def num_chunks(self) -> int:
+        """Live chunks."""
+        return sum(entry.info.num_chunks - entry.num_tombstones for entry in self.segments)
+
+
+class Counts(Record):
+    """How much a version holds."""
+
+    documents: int
+    chunks: int  # live
+    tombstones: int
+
+
+class Content(Record):
+    """The part of a manifest that says what a search finds: two versions with equal contents answer alike."""
+
+    fingerprint: str
+    encoder: EncoderInfo
+    num_shards: int
+    shards: tuple[ShardEntry, ...]
+    counts: Counts
+    statistics: NamedFile  # in the version's folder
+    registry: NamedFile  # in documents/
+
+    def version_id(self, parent: VersionId | None) -> VersionId:
+        """The id of the version with this content after that parent."""
+        return VersionId(f"v-{digest(self.model_dump_json(), parent or '', size_bytes=8)}")
+
+
+class Manifest(Record):
+    """An index version: its content, and where it came from."""
+
+    version: VersionId
+    parent: VersionId | None
+    created_at: datetime
+    content: Content
+    timings: Mapping[str, float] = {}  # stage -> seconds
+    recall: float | None = None  # of the dense index against brute force; None for flat, which is exact
+    smoke: Mapping[str, float] | None = None  # the smoke test's figures
+
+    @property
+    def fingerprint(self) -> str:
+        return self.content.fingerprint
+
+    @property
+    def encoder(self) -> EncoderInfo:
+        return self.content.encoder
+
+    @property
+    def num_shards(self) -> int:
+        return self.content.num_shards
+
+    @property
+    def shards(self) -> tuple[ShardEntry, ...]:
+        return self.content.shards
+
+    @property
+    def counts(self) -> Counts:
+        return self.content.counts
+
+
+def check_compatible(manifest: Manifest, config: RagConfig) -> None:
+    """Raises IndexMismatch when the version was built under other settings than the configuration's."""
+    built, wanted = manifest.encoder, config.embed
+    pairs = [
+        ("encoder", built.model, wanted.model),
+        ("query prefix", built.query_prefix, wanted.query_prefix),
+        ("passage prefix", built.passage_prefix, wanted.passage_prefix),
+        ("number of shards", manifest.num_shards, config.index.num_shards),
+        ("fingerprint of the parse, chunk, embed and index settings", manifest.fingerprint, config.index_fingerprint()),
+    ]
+    for name, found, expected in pairs:
+        if found != expected:
+            raise IndexMismatch(
+                f"index version {manifest.version} was built with the {name} {found!r}, the configuration has "
+                f"{expected!r}; build a version under these settings with `{REBUILD_COMMAND}`"
+            )
