@@ -1,0 +1,54 @@
+"""What every format's parser gives: blocks, and what the file says about itself."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rag.data import Block
+
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")  # control characters, lone surrogates
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedContent:
+    """A document's blocks and its own description, not yet weighed against what the source says."""
+
+    blocks: tuple[Block, ...]
+    title: str = ""  # as the format states it; "" where it does not
+    fields: Mapping[str, object] = field(default_factory=dict)  # lower-case names: front matter, meta elements, a row
+    fields_problem: str = ""  # why a description that is there could not be read
+    num_pages: int = 0
+
+
+def printable(text: str) -> str:
+    """The text with a space for every character that a page can't show and UTF-8 or JSON may not take."""
+    return _UNPRINTABLE.sub(" ", text) if _UNPRINTABLE.search(text) else text
+
+
+def render_table(rows: Sequence[Sequence[str]]) -> str:
+    """The rows as a Markdown pipe table, the first as its header; short rows are filled up. Empty in, empty out."""
+    width = max((len(row) for row in rows), default=0)
+    if not width:
+        return ""
+    lines = [_table_line([*row, *[""] * (width - len(row))]) for row in rows]
+    return "\n".join([lines[0], f"|{' --- |' * width}", *lines[1:]])
+
+
+def _table_line(cells: Sequence[str]) -> str:
+    escaped = (" ".join(cell.split()).replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
+
+
+def render_item(marker: str, texts: Sequence[str]) -> str:
+    """One list item: the first text behind the marker, all other lines indented below it."""
+    indent = " " * (len(marker) + 1)
+    lines = "\n".join(text for text in texts if text).split("\n")
+    return "\n".join([f"{marker} {lines[0]}".rstrip(), *(f"{indent}{line}".rstrip() for line in lines[1:])])
+
+
+def render_code(code: str, language: str = "") -> str:
+    """The code between fences that are longer than any run of backticks inside."""
+    fence = "```"
+    while fence in code:
+        fence += "`"
+    return f"{fence}{language}\n{code.rstrip()}\n{fence}"

@@ -1,0 +1,57 @@
+"""The parser of every format that is read: it decides by the bytes which one a document is in."""
+
+from rag.config import ParseConfig, SourcesConfig
+from rag.data import Block, Document, RawDocument
+from rag.errors import ParseError
+from rag.ids import document_id
+from rag.parse import media_type as types
+from rag.parse.content import ParsedContent, printable
+from rag.parse.description import describe
+from rag.parse.forum import parse_row
+from rag.parse.html import parse_html
+from rag.parse.markdown import parse_markdown
+from rag.parse.media_type import decode_text, detect_media_type
+from rag.parse.pdf.parser import parse_pdf
+from rag.parse.plain import parse_plain
+
+
+class DocumentParser:
+    """Turns the bytes of any supported format into a Document."""
+
+    def __init__(self, parse: ParseConfig, sources: SourcesConfig) -> None:
+        self._parse, self._sources = parse, sources
+
+    def parse(self, raw: RawDocument) -> Document:
+        """The document's blocks in reading order. Raises ParseError with a reason for its owner."""
+        uri = raw.metadata.uri
+        media_type = detect_media_type(raw)
+        try:
+            content = self._parse_as(media_type, raw)
+        except ParseError:
+            raise
+        except Exception as error:  # whatever a format's library raises must cost this document alone
+            raise ParseError(uri, f"{media_type} can't be parsed: {type(error).__name__}: {error}") from error
+        blocks = tuple(block for block in map(_printable, content.blocks) if block.text.strip())
+        if not blocks:
+            raise ParseError(uri, "no text in the document")
+        metadata = describe(raw.metadata, content, media_type, self._sources)
+        return Document(document_id(metadata.access.tenant, uri), raw.content_hash, metadata, blocks, content.num_pages)
+
+    def _parse_as(self, media_type: str, raw: RawDocument) -> ParsedContent:
+        if media_type == types.PDF:
+            return parse_pdf(raw, self._parse)
+        text = decode_text(raw)
+        match media_type:
+            case types.MARKDOWN:
+                return parse_markdown(text)
+            case types.HTML:
+                return parse_html(text)
+            case types.ROW_MEDIA_TYPE:
+                return parse_row(text)
+            case _:
+                return parse_plain(text)
+
+
+def _printable(block: Block) -> Block:
+    text = printable(block.text)
+    return block if text == block.text else Block(block.kind, text, block.level, block.region)
