@@ -1,0 +1,287 @@
+"""`quire`: one command over all of it. It reaches the service over HTTP and deploys by config file."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs import api_keys, local_cluster, printing
+from jobs.client import AnswerReply, Client
+from rag.config import RagConfig, load_config
+from rag.errors import ConfigError, IndexMismatch, InputError, RagError
+
+LOCAL = Path("serve_configs/local")
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+app = typer.Typer(
+    name="quire",
+    help="Cited answers from company documents, inside the asker's permissions.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+ConfigOption = Annotated[Path, typer.Option("--config", help="The rag.yaml that says what the system means.")]
+ConfigDirOption = Annotated[Path, typer.Option("--config-dir", help="Folder with rag.yaml and serve.yaml.")]
+UrlOption = Annotated[str, typer.Option("--url", envvar="QUIRE_URL", help="Where the service answers.")]
+AsOption = Annotated[
+    str, typer.Option("--as", envvar="QUIRE_TOKEN", help="A name from the key file, or a bearer token.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
+
+
+def main() -> None:
+    """Run `quire`; errors that quire raises on purpose end it with one message and an exit code.
+
+    1: it was tried and failed; 2: it was asked for wrongly (arguments, configuration).
+    """
+    try:
+        app()
+    except (ConfigError, InputError, IndexMismatch) as error:
+        printing.print_error(str(error))
+        sys.exit(2)
+    except RagError as error:
+        printing.print_error(str(error))
+        sys.exit(1)
+    except KeyboardInterrupt:
+        printing.print_error("interrupted")
+        sys.exit(130)
+
+
+# ---------------------------------------------------------------- models and documents
+
+
+@app.command()
+def fetch(
+    config: ConfigOption = LOCAL / "rag.yaml",
+    model: Annotated[list[str] | None, typer.Option("--model", help="Only this model; may be repeated.")] = None,
+) -> None:
+    """Bring the models that the configuration names onto this machine, checked."""
+    from jobs.fetch_models import fetch_models
+
+    settings = load_config(config)
+    fetch_models(
+        model or sorted({settings.embed.model, settings.rerank.model, settings.generate.model}), settings.models
+    )
+
+
+@app.command()
+def ingest(
+    paths: Annotated[list[Path], typer.Argument(help="Folders or files to index.")],
+    config: ConfigOption = LOCAL / "rag.yaml",
+    full: Annotated[bool, typer.Option("--full", help="Rebuild from nothing instead of updating.")] = False,
+    submit: Annotated[bool, typer.Option("--submit", help="Run it as a Ray job on the cluster of `quire up`.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Index documents and publish the new version. Exit code 1 when any document failed."""
+    settings = load_config(config)
+    cluster = local_cluster.find_cluster(_record_file(settings))
+    if submit:
+        if cluster is None:
+            raise RagError("no cluster to submit to: run `quire up --no-serve` first")
+        raise typer.Exit(_submit_ingest(cluster, config, paths, full=full, as_json=as_json))
+    os.environ.update({"RAY_AUTH_MODE": "token"} if cluster else {})  # before Ray is imported, which reads it then
+    from jobs.ingest import run
+
+    raise typer.Exit(run(config, paths, full=full, as_json=as_json, address=cluster.address if cluster else None))
+
+
+def _submit_ingest(
+    cluster: local_cluster.ClusterRecord, config: Path, paths: list[Path], *, full: bool, as_json: bool
+) -> int:
+    flags = ["--full"] * full + ["--json"] * as_json
+    entry = [sys.executable, "-m", "jobs.ingest", "--config", str(config.resolve()), *flags]
+    command = [local_cluster.ray_program("ray"), "job", "submit", "--address", cluster.dashboard, "--", *entry]
+    command += [str(path.resolve()) for path in paths]  # the job does not start in this folder
+    return subprocess.run(command, env=local_cluster.ray_environment(), check=False).returncode
+
+
+# ---------------------------------------------------------------- the cluster on this machine
+
+
+@app.command()
+def up(
+    config_dir: ConfigDirOption = LOCAL,
+    serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Deploy the app too, not Ray alone.")] = True,
+    num_cpus: Annotated[int | None, typer.Option(help="CPUs that Ray may hand out; all when left out.")] = None,
+    timeout_s: Annotated[float, typer.Option(help="How long the app may take to become healthy.")] = 300.0,
+) -> None:
+    """Start Ray on this machine and deploy the service; does nothing that is done already."""
+    settings = load_config(config_dir / "rag.yaml")
+    cluster = local_cluster.start_cluster(_record_file(settings), printing.say, num_cpus)
+    if not serve:
+        printing.out.print(f"Ray runs; jobs and dashboard: {cluster.dashboard}")
+        return
+    serve_file = (config_dir / "serve.yaml").resolve()
+    local_cluster.deploy(cluster, serve_file, timeout_s, printing.say)
+    printing.out.print(f"quire answers at {local_cluster.service_url(serve_file)}; `quire down` stops it")
+
+
+@app.command()
+def down(config_dir: ConfigDirOption = LOCAL) -> None:
+    """Stop the service and the Ray cluster that `quire up` started, and nothing else."""
+    settings = load_config(config_dir / "rag.yaml")
+    stopped = local_cluster.stop_cluster(_record_file(settings), printing.say)
+    printing.out.print("stopped" if stopped else "nothing to stop: no cluster of `quire up` runs")
+
+
+@app.command()
+def status(config_dir: ConfigDirOption = LOCAL, as_json: JsonOption = False) -> None:
+    """Show the live version, and how the cluster and the service do. Exit code 1 when a deployed service is ill."""
+    settings = load_config(config_dir / "rag.yaml")
+    cluster = local_cluster.find_cluster(_record_file(settings))
+    states = local_cluster.app_states(cluster, local_cluster.auth_token()) if cluster else {}
+    url = local_cluster.service_url(config_dir / "serve.yaml")
+    with Client(url, "") as client:
+        healthy = client.healthy()
+    from jobs.index_commands import live_summary
+
+    live = live_summary(settings)
+    if as_json:
+        deployments = {d.name: d.status for state in states.values() for d in state.deployments}
+        service = {"url": url, "healthy": healthy, "deployments": deployments}
+        printing.print_json({"cluster": cluster.address if cluster else None, "service": service, "index": live})
+    else:
+        printing.print_pairs("Index", live)
+        ray = f"{cluster.address}, dashboard {cluster.dashboard}" if cluster else "not started by `quire up`"
+        printing.print_pairs("Service", {"ray": ray, "url": url, "healthy": "yes" if healthy else "no"})
+        rows = [(d.name, d.status, d.replicas, d.message) for state in states.values() for d in state.deployments]
+        if rows:
+            printing.print_rows("Deployments", ("deployment", "status", "replicas", "message"), rows)
+    raise typer.Exit(1 if states and not healthy else 0)
+
+
+@app.command()
+def keys(
+    principals: Annotated[Path, typer.Argument(help="YAML: principals: [{name, tenant, groups}].")],
+    config: ConfigOption = LOCAL / "rag.yaml",
+) -> None:
+    """Write an API key for every principal; who has one keeps it."""
+    keys_file = api_keys.keys_path(load_config(config))
+    entries = api_keys.write_keys(principals, keys_file)
+    printing.out.print(f"{len(entries)} keys in {keys_file}")
+
+
+# ---------------------------------------------------------------- versions of the index
+
+
+@app.command()
+def versions(config: ConfigOption = LOCAL / "rag.yaml", as_json: JsonOption = False) -> None:
+    """List the versions of the index; the live one is marked."""
+    from jobs.index_commands import print_versions
+
+    print_versions(load_config(config), as_json=as_json)
+
+
+@app.command()
+def publish(
+    version: Annotated[str, typer.Argument(help="The version to serve.")], config: ConfigOption = LOCAL / "rag.yaml"
+) -> None:
+    """Make a version the live one."""
+    from jobs.index_commands import publish_version
+
+    printing.out.print(f"live: {publish_version(load_config(config), version)}")
+
+
+@app.command()
+def rollback(config: ConfigOption = LOCAL / "rag.yaml") -> None:
+    """Make the parent of the live version the live one."""
+    from jobs.index_commands import roll_back
+
+    printing.out.print(f"live: {roll_back(load_config(config))}")
+
+
+# ---------------------------------------------------------------- questions
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="The question, in words.")],
+    identity: AsOption = "",
+    url: UrlOption = DEFAULT_URL,
+    stream: Annotated[bool, typer.Option("--stream/--no-stream", help="Show the answer while it is written.")] = True,
+    config: ConfigOption = LOCAL / "rag.yaml",
+    as_json: JsonOption = False,
+) -> None:
+    """Ask a question; shows the answer, where it comes from, and how long each stage took."""
+    with _client(url, identity, config) as client:
+        answer = _stream_answer(client, question, show=not as_json) if stream else client.ask(question)
+    if as_json:
+        printing.print_json(answer.model_dump(mode="json"))
+        return
+    if not stream:
+        printing.out.print(answer.answer, markup=False)
+    printing.out.print()
+    printing.print_sources(answer)
+    printing.print_stages(answer.stages)
+    printing.say(f"version {answer.version}, trace {answer.trace_id}")
+
+
+def _stream_answer(client: Client, question: str, *, show: bool) -> AnswerReply:
+    shown = ""
+    for event in client.stream(question):
+        if event.name == "token" and show:
+            text = str(event.data.get("text", ""))
+            shown += text
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        elif event.name == "done":
+            answer = AnswerReply.model_validate(event.data)
+            if show:
+                sys.stdout.write("\n" if shown.strip() else answer.answer + "\n")
+                sys.stdout.flush()
+            return answer
+    raise AssertionError("Client.stream ends with `done` or raises")
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="What to search for.")],
+    k: Annotated[int, typer.Option("-k", help="Most results.")] = 10,
+    identity: AsOption = "",
+    url: UrlOption = DEFAULT_URL,
+    config: ConfigOption = LOCAL / "rag.yaml",
+    as_json: JsonOption = False,
+) -> None:
+    """Show the best passages, without an answer."""
+    with _client(url, identity, config) as client:
+        reply = client.search(query, k)
+    if as_json:
+        printing.print_json(reply.model_dump(mode="json"))
+        return
+    printing.print_search(reply)
+    printing.print_stages(reply.stages)
+
+
+@app.command()
+def trace(
+    trace_id: Annotated[str, typer.Argument(help="As an answer shows it.")],
+    identity: AsOption = "",
+    url: UrlOption = DEFAULT_URL,
+    config: ConfigOption = LOCAL / "rag.yaml",
+) -> None:
+    """Print a stored trace as JSON; for whoever asked, or an operator."""
+    with _client(url, identity, config) as client:
+        printing.print_json(client.trace(trace_id))
+
+
+@contextmanager
+def _client(url: str, identity: str, config: Path) -> Iterator[Client]:
+    """A client as that identity. Without a configuration here, an identity can only be a token."""
+    keys_file = api_keys.keys_path(load_config(config)) if config.exists() else None
+    token = api_keys.token_for(identity, keys_file) if keys_file else identity
+    with Client(url, token) as client:
+        yield client
+
+
+def _record_file(settings: RagConfig) -> Path:
+    return settings.var / "cluster.json"
+
+
+if __name__ == "__main__":
+    main()

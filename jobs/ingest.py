@@ -1,0 +1,349 @@
+"""Documents in, a published index version out: `python -m jobs.ingest --config FILE PATH...`, or `quire ingest`.
+
+list -> read, parse, chunk -> embed -> stage, streaming through Ray Data; then one task a shard builds its segments,
+and the version is committed and published. The driver holds counts and the registry, never chunks or vectors.
+
+A run that is killed changes nothing that is live. Its staged vectors stay, and the next run of the same settings takes
+them from there: it parses again, which is a small part of the time, and embeds only what is missing.
+"""
+
+import argparse
+import fcntl
+import logging
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+
+from jobs.ingest_engine import BuildJob, Engine, RayEngine, StreamJob
+from jobs.ingest_plan import Plan, ReadTask, make_plan
+from jobs.ingest_report import IngestReport, write_errors
+from jobs.ingest_tasks import Outcome, read_outcome, tasks_to_table
+from jobs.printing import IngestProgress, ingest_progress, print_error, print_json, print_pairs, print_rows, say
+from jobs.ray_session import ray_session
+from rag.config import RagConfig, load_config
+from rag.data import ErrorRow
+from rag.errors import ConfigError, IndexMismatch, InputError, RagError
+from rag.ids import DocumentId, VersionId
+from rag.index.manifest import check_compatible
+from rag.index.registry import DocumentRecord
+from rag.index.segment import SegmentInfo
+from rag.index.versions import IndexStore, commit_version
+from rag.parts import check_encoder
+
+logger = logging.getLogger(__name__)
+
+SHOWN_ERRORS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How the work is cut into pieces; part of what makes a build repeatable, so it does not follow the machine."""
+
+    block_documents: int = 64
+    block_bytes: int = 4_000_000  # of sources, so that a block of large files stays small
+    segment_chunks: int = 50_000
+
+
+@dataclass
+class _Progressed:
+    """What the stream has told the driver so far."""
+
+    records: list[DocumentRecord] = field(default_factory=list)
+    unchanged: list[DocumentRecord] = field(default_factory=list)
+    errors: list[ErrorRow] = field(default_factory=list)
+    replaced: list[DocumentId] = field(default_factory=list)
+    closed: list[DocumentId] = field(default_factory=list)
+    embedded: int = 0
+    reused: int = 0
+    parse_s: float = 0.0
+    embed_s: float = 0.0
+
+
+def ingest(
+    config: RagConfig,
+    roots: Sequence[Path],
+    *,
+    full: bool = False,
+    progress: IngestProgress,
+    engine: Engine | None = None,
+    cut: Cut | None = None,
+) -> IngestReport:
+    """Bring the index up to date with what is under the roots, and publish it, on Ray unless told otherwise.
+
+    With `full` a version of these roots alone is built from nothing. A document that fails is an error of the report;
+    one that was indexed before stays as it was, unless its readers changed.
+
+    Raises InputError for a root that does not exist, IndexMismatch for a live version of other settings, and RagError
+    when more documents fail than `index.max_error_share`, or when another run is under way.
+    """
+    started = time.perf_counter()
+    check_encoder(config)
+    store = IndexStore(config.index_root)
+    with _only_run(store.root / "building" / "lock"):
+        return _Run(config, store, engine or RayEngine(), full, progress, cut or Cut(), started).run(roots)
+
+
+class _Run:
+    """One run, under the lock of the index."""
+
+    def __init__(
+        self,
+        config: RagConfig,
+        store: IndexStore,
+        engine: Engine,
+        full: bool,
+        progress: IngestProgress,
+        cut: Cut,
+        started: float,
+    ) -> None:
+        self._config, self._store, self._engine, self._progress = config, store, engine, progress
+        self._full, self._cut, self._started = full, cut, started
+        self._id = uuid4().hex[:12]
+        fingerprint = config.index_fingerprint()[:16]
+        building = store.root / "building"
+        self._staging = building / f"{fingerprint}-{self._id}"
+        self._leftovers = sorted(path for path in building.glob(f"{fingerprint}-*") if path.is_dir())
+        self._live, self._known = self._read_live()
+        self._seconds: dict[str, float] = {}
+
+    def run(self, roots: Sequence[Path]) -> IngestReport:
+        with self._timed("list"):
+            self._progress.stage("listing")
+            plan = make_plan(roots, self._config.sources, [] if self._full else self._known)
+        logger.info("%d listed, %d to read, %d deleted", plan.num_listed, len(plan.to_read), len(plan.deleted))
+        with self._timed("stream"):
+            done = self._stream(plan.to_read)
+        self._seconds |= {"parse": done.parse_s, "embed": done.embed_s}
+        failed = (*plan.failed, *done.errors)
+        self._check_error_share(plan, failed)
+        version, published, chunks = self._commit(plan, done)
+        report = self._report(plan, done, failed, version, published=published, chunks=chunks)
+        for leftover in (*self._leftovers, self._staging):
+            shutil.rmtree(leftover, ignore_errors=True)
+        return report
+
+    def _read_live(self) -> tuple[VersionId | None, list[DocumentRecord]]:
+        """The live version that this run starts from, and its documents; a full run may start from nothing."""
+        live = self._store.current_or_none()
+        if live is None:
+            return None, []
+        try:
+            check_compatible(self._store.manifest(live), self._config)
+        except IndexMismatch as error:
+            if self._full:
+                return None, []
+            raise IndexMismatch(f"{error}; to rebuild the index from nothing, add --full") from error
+        return live, self._store.registry(live)
+
+    # ------------------------------------------------------------ the stream
+
+    def _stream(self, tasks: Sequence[ReadTask]) -> _Progressed:
+        """Read, parse, chunk, embed and stage; what comes back are counts and outcomes."""
+        done = _Progressed()
+        if not tasks:
+            return done
+        blocks = [tasks_to_table(block) for block in _blocks(tasks, self._cut)]
+        live = None if self._full else self._live
+        job = StreamJob(self._config, self._staging, live, tuple(self._leftovers))
+        self._progress.stage("parsing and embedding", len(tasks))
+        for batch in self._engine.stream(blocks, job):
+            self._collect(batch, done)
+        return done
+
+    def _collect(self, batch: pa.Table, done: _Progressed) -> None:
+        for row in batch.to_pylist():
+            outcomes = [read_outcome(pickled) for pickled in row["outcomes"]]
+            for outcome in outcomes:
+                self._collect_outcome(outcome, done)
+            done.embedded += row["embedded"]
+            done.reused += row["reused"]
+            done.embed_s += row["embed_s"]
+            self._progress.advance(len(outcomes), row["embedded"] + row["reused"])
+
+    def _collect_outcome(self, outcome: Outcome, done: _Progressed) -> None:
+        done.parse_s += outcome.seconds
+        before = outcome.task.known
+        if outcome.error is not None:
+            done.errors.append(outcome.error)
+            if before is not None and before.metadata_hash != outcome.task.metadata_hash:
+                done.closed.append(before.document_id)  # who may read it changed, and that can't be applied
+        elif outcome.record is not None and outcome.unchanged:
+            done.unchanged.append(outcome.record)
+        elif outcome.record is not None:
+            done.records.append(outcome.record)
+            if before is not None:
+                done.replaced.append(before.document_id)
+
+    # ------------------------------------------------------------ the version
+
+    def _check_error_share(self, plan: Plan, failed: Sequence[ErrorRow]) -> None:
+        tried, limit = plan.num_listed - len(plan.skipped), self._config.index.max_error_share
+        if failed and len(failed) > limit * tried:
+            file = write_errors(self._store.root / "errors", f"run-{self._id}", failed)
+            raise RagError(
+                f"{len(failed)} of {tried} documents failed, more than the share of {limit} that index.max_error_share "
+                f"allows; nothing was published; the errors are in {file}"
+            )
+
+    def _commit(self, plan: Plan, done: _Progressed) -> tuple[VersionId | None, bool, int]:
+        """The live version after the run, whether it is new, and how many chunks it holds."""
+        known = {record.document_id for record in self._known}
+        removed = {*plan.deleted, *done.replaced, *done.closed} if not self._full else known
+        if not done.records and not removed:
+            chunks = self._store.manifest(self._live).counts.chunks if self._live else 0
+            return self._live, False, chunks
+        with self._timed("build"):
+            self._progress.stage("building segments")
+            segments = self._build(done.records)
+        with self._timed("publish"):
+            self._progress.stage("publishing")
+            records = {} if self._full else {r.document_id: r for r in self._known if r.document_id not in removed}
+            records |= {record.document_id: record for record in (*done.unchanged, *done.records)}
+            infos = [info for shard in segments.values() for info in shard]
+            dim = infos[0].dim if infos else self._store.manifest(self._store.current()).encoder.dim
+            manifest = commit_version(
+                self._store,
+                segments,
+                removed | {record.document_id for record in done.records},
+                sorted(records.values(), key=lambda record: record.document_id),
+                self._config,
+                dim,
+                parent=self._live,
+                timings=self._seconds,
+            )
+            published = manifest.version != self._live
+            if published:
+                self._store.publish(manifest.version)
+        return manifest.version, published, manifest.counts.chunks
+
+    def _build(self, records: Sequence[DocumentRecord]) -> dict[int, tuple[SegmentInfo, ...]]:
+        """New segments of every shard that has new chunks."""
+        by_shard: dict[int, list[DocumentRecord]] = {}
+        for record in records:
+            by_shard.setdefault(record.shard, []).append(record)
+        jobs = [
+            BuildJob(self._config, self._staging, shard, tuple(group), self._cut.segment_chunks)
+            for shard, group in sorted(by_shard.items())
+        ]
+        return {built.shard: built.segments for built in self._engine.build(jobs)}
+
+    def _report(
+        self,
+        plan: Plan,
+        done: _Progressed,
+        failed: tuple[ErrorRow, ...],
+        version: VersionId | None,
+        *,
+        published: bool,
+        chunks: int,
+    ) -> IngestReport:
+        errors = (*failed, *plan.skipped)
+        file = write_errors(self._store.root / "errors", version or f"run-{self._id}", errors) if errors else None
+        seconds = {**self._seconds, "wall": time.perf_counter() - self._started}
+        return IngestReport(
+            documents=plan.num_listed,
+            indexed=len(done.records),
+            unchanged=len(plan.unchanged) + len(done.unchanged),
+            skipped=len(plan.skipped),
+            failed=len(failed),
+            deleted=len(plan.deleted),
+            chunks=chunks,
+            embedded=done.embedded,
+            reused=done.reused,
+            version=version,
+            published=published,
+            seconds={stage: round(value, 3) for stage, value in seconds.items()},
+            errors=errors,
+            errors_file=str(file or ""),
+        )
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self._seconds[stage] = time.perf_counter() - started
+
+
+def _blocks(tasks: Sequence[ReadTask], cut: Cut) -> Iterator[list[ReadTask]]:
+    """The tasks in order, cut where a block has enough documents or enough bytes."""
+    block: list[ReadTask] = []
+    size_bytes = 0
+    for task in tasks:
+        full = len(block) >= cut.block_documents or size_bytes + task.source.size_bytes > cut.block_bytes
+        if block and full:
+            yield block
+            block, size_bytes = [], 0
+        block.append(task)
+        size_bytes += task.source.size_bytes
+    if block:
+        yield block
+
+
+@contextmanager
+def _only_run(lock: Path) -> Iterator[None]:
+    """One run an index: two would each drop the other's changes. The lock ends with the process, however it ends."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RagError(f"another run is writing this index ({lock} is locked)") from error
+        yield
+
+
+# ---------------------------------------------------------------- the command
+
+
+def run(
+    config_file: Path, roots: Sequence[Path], *, full: bool = False, as_json: bool = False, address: str | None = None
+) -> int:
+    """Ingest and print the report; the exit code. Errors that quire raises on purpose pass through."""
+    config = load_config(config_file)
+    for root in roots:
+        if not root.exists():
+            raise InputError(f"{root}: no such file or folder")
+    with ray_session(address), ingest_progress() as progress:
+        report = ingest(config, roots, full=full, progress=progress)
+    if as_json:
+        print_json(report.to_json())
+        return report.exit_code
+    print_pairs("Ingest", report.rows())
+    if report.errors:
+        shown = [(row.uri, row.stage, row.error, row.message) for row in report.errors[:SHOWN_ERRORS]]
+        print_rows("Failed and skipped", ("document", "stage", "error", "message"), shown)
+        say(f"all {len(report.errors)} of them: {report.errors_file}")
+    if report.failed:
+        outcome = f"version {report.version} is live without them" if report.version else "nothing was published"
+        print_error(f"{report.failed} of {report.documents} documents failed; {outcome}")
+    return report.exit_code
+
+
+def main() -> None:
+    """Run `python -m jobs.ingest`. Exit codes: 0, 1 when anything failed, 2 for wrong arguments or configuration."""
+    parser = argparse.ArgumentParser(prog="python -m jobs.ingest", description="Index documents and publish them.")
+    parser.add_argument("--config", type=Path, required=True, help="rag.yaml")
+    parser.add_argument("--full", action="store_true", help="rebuild from nothing instead of updating")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print the report as JSON")
+    parser.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="a folder or a file")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        code = run(arguments.config, arguments.paths, full=arguments.full, as_json=arguments.as_json)
+    except (ConfigError, InputError, IndexMismatch) as error:
+        print_error(str(error))
+        code = 2
+    except RagError as error:
+        print_error(str(error))
+        code = 1
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
