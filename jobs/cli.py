@@ -17,6 +17,7 @@ from rag.errors import ConfigError, IndexMismatch, InputError, RagError
 
 LOCAL = Path("serve_configs/local")
 DEFAULT_URL = "http://127.0.0.1:8000"
+MIN_SHARES = 8
 
 app = typer.Typer(
     name="quire",
@@ -76,6 +77,9 @@ def ingest(
     config: ConfigOption = LOCAL / "rag.yaml",
     full: Annotated[bool, typer.Option("--full", help="Rebuild from nothing instead of updating.")] = False,
     submit: Annotated[bool, typer.Option("--submit", help="Run it as a Ray job on the cluster of `quire up`.")] = False,
+    allow_failures: Annotated[
+        bool, typer.Option("--allow-failures", help="Exit 0 although single documents failed.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Index documents and publish the new version. Exit code 1 when any document failed."""
@@ -84,17 +88,16 @@ def ingest(
     if submit:
         if cluster is None:
             raise RagError("no cluster to submit to: run `quire up --no-serve` first")
-        raise typer.Exit(_submit_ingest(cluster, config, paths, full=full, as_json=as_json))
+        flags = ["--full"] * full + ["--json"] * as_json + ["--allow-failures"] * allow_failures
+        raise typer.Exit(_submit_ingest(cluster, config, paths, flags))
     os.environ.update({"RAY_AUTH_MODE": "token"} if cluster else {})  # before Ray is imported, which reads it then
     from jobs.ingest import run
 
-    raise typer.Exit(run(config, paths, full=full, as_json=as_json, address=cluster.address if cluster else None))
+    address = cluster.address if cluster else None
+    raise typer.Exit(run(config, paths, full=full, as_json=as_json, allow_failures=allow_failures, address=address))
 
 
-def _submit_ingest(
-    cluster: local_cluster.ClusterRecord, config: Path, paths: list[Path], *, full: bool, as_json: bool
-) -> int:
-    flags = ["--full"] * full + ["--json"] * as_json
+def _submit_ingest(cluster: local_cluster.ClusterRecord, config: Path, paths: list[Path], flags: list[str]) -> int:
     entry = [sys.executable, "-m", "jobs.ingest", "--config", str(config.resolve()), *flags]
     command = [local_cluster.ray_program("ray"), "job", "submit", "--address", cluster.dashboard, "--", *entry]
     command += [str(path.resolve()) for path in paths]  # the job does not start in this folder
@@ -108,12 +111,16 @@ def _submit_ingest(
 def up(
     config_dir: ConfigDirOption = LOCAL,
     serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Deploy the app too, not Ray alone.")] = True,
-    num_cpus: Annotated[int | None, typer.Option(help="CPUs that Ray may hand out; all when left out.")] = None,
+    num_cpus: Annotated[
+        int | None, typer.Option(help="CPUs that Ray may hand out; left out: all, and no fewer than 8.")
+    ] = None,
     timeout_s: Annotated[float, typer.Option(help="How long the app may take to become healthy.")] = 300.0,
 ) -> None:
     """Start Ray on this machine and deploy the service; does nothing that is done already."""
     settings = load_config(config_dir / "rag.yaml")
-    cluster = local_cluster.start_cluster(_record_file(settings), printing.say, num_cpus)
+    # Ray books CPUs as shares: on a laptop the stages of one question take turns, and a job runs beside the service.
+    shares = num_cpus or max(MIN_SHARES, os.cpu_count() or 1)
+    cluster = local_cluster.start_cluster(_record_file(settings), printing.say, shares)
     if not serve:
         printing.out.print(f"Ray runs; jobs and dashboard: {cluster.dashboard}")
         return

@@ -302,18 +302,28 @@ def _only_run(lock: Path) -> Iterator[None]:
 
 
 def run(
-    config_file: Path, roots: Sequence[Path], *, full: bool = False, as_json: bool = False, address: str | None = None
+    config_file: Path,
+    roots: Sequence[Path],
+    *,
+    full: bool = False,
+    as_json: bool = False,
+    allow_failures: bool = False,
+    address: str | None = None,
 ) -> int:
-    """Ingest and print the report; the exit code. Errors that quire raises on purpose pass through."""
+    """Ingest and print the report; the exit code. Errors that quire raises on purpose pass through.
+
+    With `allow_failures` documents that failed do not count, as long as a version is live without them.
+    """
     config = load_config(config_file)
     for root in roots:
         if not root.exists():
             raise InputError(f"{root}: no such file or folder")
     with ray_session(address), ingest_progress() as progress:
         report = ingest(config, roots, full=full, progress=progress)
+    exit_code = 0 if allow_failures and report.version else report.exit_code
     if as_json:
         print_json(report.to_json())
-        return report.exit_code
+        return exit_code
     print_pairs("Ingest", report.rows())
     if report.errors:
         shown = [(row.uri, row.stage, row.error, row.message) for row in report.errors[:SHOWN_ERRORS]]
@@ -322,7 +332,7 @@ def run(
     if report.failed:
         outcome = f"version {report.version} is live without them" if report.version else "nothing was published"
         print_error(f"{report.failed} of {report.documents} documents failed; {outcome}")
-    return report.exit_code
+    return exit_code
 
 
 def main() -> None:
@@ -331,11 +341,18 @@ def main() -> None:
     parser.add_argument("--config", type=Path, required=True, help="rag.yaml")
     parser.add_argument("--full", action="store_true", help="rebuild from nothing instead of updating")
     parser.add_argument("--json", action="store_true", dest="as_json", help="print the report as JSON")
+    parser.add_argument("--allow-failures", action="store_true", help="exit 0 although single documents failed")
     parser.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="a folder or a file")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        code = run(arguments.config, arguments.paths, full=arguments.full, as_json=arguments.as_json)
+        code = run(
+            arguments.config,
+            arguments.paths,
+            full=arguments.full,
+            as_json=arguments.as_json,
+            allow_failures=arguments.allow_failures,
+        )
     except (ConfigError, InputError, IndexMismatch) as error:
         print_error(str(error))
         code = 2

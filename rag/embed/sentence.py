@@ -1,0 +1,130 @@
+"""A sentence encoder: one forward pass of a BERT-like model, pooled to one unit vector a text."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from transformers import AutoModel, AutoTokenizer
+
+from rag.config import EmbedConfig
+from rag.data import Vectors
+from rag.embed.forward import length_batches, padded, pick_device, quiet_loading, use_threads
+from rag.errors import ModelError
+
+
+class SentenceEncoder:
+    """Embeds texts with the encoder in a directory, as sentence-transformers would.
+
+    `num_truncated` counts the texts that were cut at the window since the encoder was built. Only the tokens up to the
+    window shape the vector.
+    """
+
+    def __init__(self, model_directory: Path, config: EmbedConfig) -> None:
+        use_threads(config.num_threads)
+        self._device = pick_device(config.device)
+        self._config = config
+        self._pooling = _pooling(model_directory)
+        try:
+            with quiet_loading():
+                self._tokenizer = AutoTokenizer.from_pretrained(model_directory, local_files_only=True)
+                # float32 also where bfloat16 would run: queries and passages are embedded on different machines, and
+                # the scores of a shard must compare with those of another.
+                model = AutoModel.from_pretrained(model_directory, local_files_only=True, dtype=torch.float32)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{model_directory} holds no encoder that transformers can load: {error}") from error
+        self._model = model.eval().to(self._device)
+        positions = getattr(model.config, "max_position_embeddings", config.max_tokens)
+        self._max_tokens = min(config.max_tokens, positions, self._tokenizer.model_max_length)
+        self.num_truncated = 0
+
+    def __repr__(self) -> str:
+        return f"SentenceEncoder(dim={self.dim}, max_tokens={self._max_tokens}, device={self._device})"
+
+    @property
+    def dim(self) -> int:
+        return int(self._model.config.hidden_size)
+
+    def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors (n, dim), row i for texts[i]; equal up to float noise however the texts are batched."""
+        rows = self._tokenized([self._config.passage_prefix + text for text in texts])
+        vectors = np.empty((len(rows), self.dim), dtype=np.float32)
+        for places in length_batches([len(row) for row in rows], self._config.batch_tokens):
+            vectors[places] = self._encode([rows[place] for place in places])
+        return vectors
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors (n, dim), row i for texts[i]; bit-identical whichever other texts come along.
+
+        Each distinct query is a forward pass of its own: matrix kernels sum in another order for another batch size,
+        even at equal lengths, and a trace must replay to the same vector.
+        """
+        rows = self._tokenized([self._config.query_prefix + text for text in texts])
+        distinct = {tuple(row): self._encode([row])[0] for row in rows}
+        if not rows:
+            return np.empty((0, self.dim), dtype=np.float32)
+        return np.stack([distinct[tuple(row)] for row in rows])
+
+    def _tokenized(self, texts: list[str]) -> list[list[int]]:
+        if not texts:
+            return []
+        encoded = self._tokenizer(texts, truncation=True, max_length=self._max_tokens, padding=False)
+        self.num_truncated += sum(1 for encoding in encoded.encodings if encoding.overflowing)
+        rows: list[list[int]] = encoded["input_ids"]
+        return rows
+
+    def _encode(self, rows: list[list[int]]) -> Vectors:
+        ids = padded(rows, self._tokenizer.pad_token_id or 0).to(self._device)
+        mask = padded([[1] * len(row) for row in rows], 0).to(self._device)
+        with torch.inference_mode():
+            states = self._model(input_ids=ids, attention_mask=mask).last_hidden_state  # (n, longest, dim)
+            if self._pooling == "cls":
+                pooled = states[:, 0]
+            else:
+                weights = mask.unsqueeze(-1).to(states.dtype)
+                pooled = (states * weights).sum(dim=1) / weights.sum(dim=1)
+            vectors: Vectors = torch.nn.functional.normalize(pooled, dim=1).cpu().numpy()
+        if not np.isfinite(vectors).all():
+            raise ModelError(f"the encoder gave a vector that is not finite for one of {len(rows)} texts")
+        return vectors
+
+
+class _Module(BaseModel):
+    type: str
+
+
+class _PoolingConfig(BaseModel):
+    """`1_Pooling/config.json`: one name, or one flag a mode in files older than sentence-transformers 5."""
+
+    pooling_mode: str = ""
+    pooling_mode_mean_tokens: bool = False
+    pooling_mode_cls_token: bool = False
+    pooling_mode_max_tokens: bool = False
+    pooling_mode_mean_sqrt_len_tokens: bool = False
+    pooling_mode_weightedmean_tokens: bool = False
+    pooling_mode_lasttoken: bool = False
+
+    @property
+    def mode(self) -> str:
+        flags = [name.split("_")[2] for name, value in self if value and name != "pooling_mode"]
+        return self.pooling_mode or "+".join(flags)
+
+
+def _pooling(directory: Path) -> str:
+    """How token states become one vector: "mean" or "cls"; mean where the directory does not say."""
+    modules, pooling = directory / "modules.json", directory / "1_Pooling" / "config.json"
+    try:
+        if modules.is_file():
+            kinds = [part.type.rsplit(".", 1)[-1] for part in _MODULES.validate_json(modules.read_bytes())]
+            if set(kinds) - {"Transformer", "Pooling", "Normalize"}:
+                raise ModelError(f"{directory} chains {kinds}; only Transformer, Pooling and Normalize are known")
+        mode = _PoolingConfig.model_validate_json(pooling.read_bytes()).mode if pooling.is_file() else "mean"
+    except ValidationError as error:
+        raise ModelError(f"{directory}: {modules.name} or {pooling.name} is not readable: {error}") from error
+    if mode not in ("mean", "cls"):
+        raise ModelError(f"{directory} pools by {mode!r}; expected mean or cls")
+    return mode
+
+
+_MODULES = TypeAdapter(list[_Module])
