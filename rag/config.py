@@ -100,7 +100,7 @@ class DenseIndexConfig(Section):
 class LexicalIndexConfig(Section):
     """BM25 (Lucene's variant). Source of the defaults: bench/results/quality.json."""
 
-    k1: float = Field(1.2, ge=0.0, description="How slowly repeated terms stop counting; 0: presence only.")
+    k1: float = Field(1.5, ge=0.0, description="How slowly repeated terms stop counting; 0: presence only.")
     b: float = Field(0.75, ge=0.0, le=1.0, description="How much longer chunks are penalised; 0: not at all.")
     stemmer: Literal["english", "none"] = Field("english", description="Snowball stemmer of plain words.")
     stop_words: Literal["english", "none"] = Field("english", description="Words that are not indexed.")

@@ -6,7 +6,7 @@ from functools import lru_cache
 from threading import Lock
 
 import Stemmer
-from bm25s.stopwords import STOPWORDS_EN
+from bm25s.stopwords import STOPWORDS_EN_PLUS
 
 from rag.config import LexicalIndexConfig
 
@@ -34,13 +34,13 @@ _CACHED_RUNS = 1 << 17  # different words seen; a few tens of megabytes at most
 class Analyzer:
     """Turns text into the terms of the lexical index.
 
-    Plain words are case-folded, stripped of stop words and stemmed. A run that holds a digit or an underscore
+    Plain words are case-folded and stemmed; stop words and single letters are left out. A run that holds a digit or an underscore
     (`ERR_4031`, `TR-88-B`, `v4.2.1`, `foo.bar_baz`, `10.0.0.1`) is kept whole, and its parts are terms too, so that
     it is found by its whole and by its pieces. Runs of Chinese, Japanese and Korean characters become bigrams.
     """
 
     def __init__(self, config: LexicalIndexConfig) -> None:
-        self._stop_words = frozenset(STOPWORDS_EN) if config.stop_words == "english" else frozenset()
+        self._stop_words = frozenset(STOPWORDS_EN_PLUS) if config.stop_words == "english" else frozenset()
         self._stemmer = Stemmer.Stemmer("english", 0) if config.stemmer == "english" else None
         self._stemmer_lock = Lock()  # a Stemmer keeps state between calls, and searches run on several threads
         self._terms_of_run = lru_cache(maxsize=_CACHED_RUNS)(self._analyze_run)
@@ -57,7 +57,7 @@ class Analyzer:
             return tuple(run[i : i + 2] for i in range(len(run) - 1)) or (run,)
         run = run.removesuffix("'s")
         if run.replace("'", "").isalpha():
-            return self._word(run)
+            return self._word(run) if len(run) > 1 else ()
         parts = _PART.findall(run)
         terms = [run] if parts != [run] and _IDENTIFIER_CHARACTER.search(run) else []
         for part in parts:

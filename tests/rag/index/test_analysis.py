@@ -71,3 +71,9 @@ def test_any_text_can_be_analyzed_and_stored(text: str) -> None:
 @given(st.lists(st.text(max_size=20), max_size=4))
 def test_words_do_not_depend_on_their_line(lines: list[str]) -> None:
     assert ANALYZER.terms("\n".join(lines)) == [term for line in lines for term in ANALYZER.terms(line)]
+
+
+def test_question_words_and_single_letters_are_not_indexed_but_parts_of_identifiers_are() -> None:
+    analyzer = Analyzer(LexicalIndexConfig())
+    assert analyzer.terms("Can I take x days, and how do you plan it?") == ["take", "day", "plan"]
+    assert "b" in analyzer.terms("TR-88-B")
