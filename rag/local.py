@@ -1,0 +1,80 @@
+"""The pipeline in one process: every stage an object, no cluster. The cluster must give the same answers."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from rag.config import RagConfig
+from rag.data import Chunk, EncodedQuery, ShardCandidates, Vector
+from rag.ids import ChunkId, VersionId
+from rag.index.manifest import check_compatible
+from rag.index.shard import open_shard
+from rag.index.versions import IndexStore
+from rag.parts import build_embedder, build_generator, build_generator_token_counter, build_reranker
+from rag.pipeline import Pipeline, Timed
+from rag.protocols import Embedder, Generator, Reranker, Shard
+from rag.rewrite.follow_up import QuestionRewriter
+
+
+class InProcessShard:
+    """A shard object behind the interface of one that may be far away."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int) -> ShardCandidates:
+        return await asyncio.to_thread(self._shard.search, query, k_dense, k_bm25)
+
+    async def fetch(self, query: EncodedQuery, chunk_ids: Sequence[ChunkId], neighbours: int = 0) -> Timed[list[Chunk]]:
+        started = time.perf_counter()
+        chunks = await asyncio.to_thread(self._shard.fetch, query, chunk_ids, neighbours)
+        return Timed(chunks, _ms_since(started))
+
+
+class LocalStages:
+    """Implements `rag.pipeline.Stages` with the parts that the configuration names."""
+
+    def __init__(
+        self,
+        config: RagConfig,
+        version: VersionId,
+        shards: Sequence[Shard],
+        embedder: Embedder,
+        reranker: Reranker,
+        generator: Generator,
+    ) -> None:
+        self.shards = [InProcessShard(shard) for shard in shards]
+        self.generator = generator
+        self.rewriter = QuestionRewriter(config.rewrite, generator)
+        self.count_tokens = build_generator_token_counter(config).count
+        self._version, self._embedder, self._reranker = version, embedder, reranker
+
+    def current_version(self) -> VersionId:
+        return self._version
+
+    async def encode(self, text: str) -> Timed[Vector]:
+        started = time.perf_counter()
+        vectors = await asyncio.to_thread(self._embedder.embed_queries, [text])
+        return Timed(vectors[0], _ms_since(started))
+
+    async def rerank(self, query: str, passages: Sequence[str]) -> Timed[list[float]]:
+        started = time.perf_counter()
+        logits = await asyncio.to_thread(self._reranker.score, query, passages)
+        return Timed(logits, _ms_since(started))
+
+
+def local_pipeline(config: RagConfig) -> Pipeline:
+    """A pipeline over the live version. Raises what opening it raises: NotFound, IndexMismatch, IndexDamaged."""
+    store = IndexStore(config.index_root)
+    version = store.current()
+    manifest = store.manifest(version)
+    check_compatible(manifest, config)
+    shards = [open_shard(config.index_root, version, shard, config) for shard in range(manifest.num_shards)]
+    stages = LocalStages(
+        config, version, shards, build_embedder(config), build_reranker(config), build_generator(config)
+    )
+    return Pipeline(config, stages)
+
+
+def _ms_since(started: float) -> float:
+    return (time.perf_counter() - started) * 1e3

@@ -1,0 +1,406 @@
+"""One question from its text to a cited answer: the orchestration, and nothing else.
+
+The same code runs in one process (`rag.local`) and in the cluster's gateway: only the `Stages` differ, so both give the
+same answers by construction.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Generic, Protocol, TypeVar
+
+from rag.assemble.assemble import assemble
+from rag.config import RagConfig
+from rag.data import (
+    AbstainReason,
+    Answer,
+    Candidate,
+    Chunk,
+    Citation,
+    EncodedQuery,
+    Passage,
+    Prompt,
+    Query,
+    Question,
+    SearchResult,
+    ShardCandidates,
+    Vector,
+)
+from rag.errors import DeadlineExceeded, ShardUnavailable
+from rag.generate.abstain import abstain_reason, abstention_text
+from rag.generate.attribution import AnswerStream
+from rag.generate.citations import cite
+from rag.generate.prompt import PROMPT_VERSION, build_prompt
+from rag.guard.input import check_question
+from rag.guard.output import check_answer
+from rag.ids import ChunkId, TraceId, VersionId
+from rag.protocols import Generator, Rewriter
+from rag.rerank.combine import combined_scores, rank_candidates
+from rag.search.merge import combine
+from rag.trace import Scores, SpanRecorder, Trace, TraceVersions, identity_of
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Timed(Generic[T]):
+    """A stage's result with the milliseconds that computing it took, without queue and transport."""
+
+    value: T
+    compute_ms: float
+
+
+class AsyncShard(Protocol):
+    """A shard that may be far away; raises ShardUnavailable when it does not answer within its deadline."""
+
+    async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int) -> ShardCandidates: ...
+
+    async def fetch(
+        self, query: EncodedQuery, chunk_ids: Sequence[ChunkId], neighbours: int = 0
+    ) -> Timed[list[Chunk]]: ...
+
+
+class Stages(Protocol):
+    """What the orchestration calls. Every method ends within its deadline, or raises DeadlineExceeded."""
+
+    @property
+    def shards(self) -> Sequence[AsyncShard]: ...
+
+    @property
+    def rewriter(self) -> Rewriter: ...
+
+    @property
+    def generator(self) -> Generator: ...
+
+    async def encode(self, text: str) -> Timed[Vector]: ...
+
+    async def rerank(self, query: str, passages: Sequence[str]) -> Timed[list[float]]: ...
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]: ...
+
+    def current_version(self) -> VersionId: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RankedChunk:
+    """A chunk in its final place, with the scores that put it there."""
+
+    chunk: Chunk
+    score: float
+    dense: float
+    bm25: float
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """Everything the first half of the pipeline found out about one question."""
+
+    query: Query
+    encoded: EncodedQuery
+    result: SearchResult
+    reranked: tuple[Candidate, ...]
+    ranked: tuple[RankedChunk, ...]  # best first, at most k_rerank
+    shard_of: dict[ChunkId, int]
+    partial: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalEvent:
+    """The passages are chosen; the answer follows."""
+
+    trace_id: TraceId
+    version: VersionId
+    passages: tuple[Passage, ...]
+    partial: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEvent:
+    """A piece of the answer's text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CitationEvent:
+    """The first use of a citation, sent before the text that carries its number."""
+
+    citation: Citation
+
+
+@dataclass(frozen=True, slots=True)
+class DoneEvent:
+    """The whole answer, after its checks, and the trace of how it came about."""
+
+    answer: Answer
+    trace: Trace
+
+
+Event = RetrievalEvent | TokenEvent | CitationEvent | DoneEvent
+
+
+class Pipeline:
+    """Answers questions with the given stages."""
+
+    def __init__(self, config: RagConfig, stages: Stages) -> None:
+        self._config = config
+        self._stages = stages
+
+    async def retrieve(self, question: Question, recorder: SpanRecorder) -> Retrieval:
+        """Rewrite, encode, search every shard, fuse, read and rerank. Late shards are named in `partial`."""
+        with recorder.span("guard"):
+            question = replace(question, text=check_question(question.text, self._config.limits))
+        version = self._stages.current_version()  # pinned here, used to the end
+        with recorder.span("rewrite"):
+            query = await self._stages.rewriter.rewrite(question)
+        with recorder.span("embed") as span:
+            vector = await self._stages.encode(query.text)
+            span.compute_ms = vector.compute_ms
+        encoded = EncodedQuery(query.text, vector.value, question.principal, version)
+        result, shard_of = await self._search(encoded, recorder)
+        with recorder.span("fetch") as span:
+            chunks, compute_ms, late = await self._fetch(
+                encoded, [candidate.chunk_id for candidate in result.fused], shard_of
+            )
+            span.compute_ms, span.counts["chunks"] = compute_ms, len(chunks)
+        reranked, rerank_missing = await self._rerank(query, result, chunks, recorder)
+        missing = sorted({*result.missing_shards, *late})
+        return Retrieval(
+            query,
+            encoded,
+            result,
+            reranked,
+            _ranked(reranked, chunks, result),
+            shard_of,
+            (*(f"shard {shard}" for shard in missing), *rerank_missing),
+        )
+
+    async def _search(self, encoded: EncodedQuery, recorder: SpanRecorder) -> tuple[SearchResult, dict[ChunkId, int]]:
+        """All shards at once; one that does not answer is left out and named."""
+        config = self._config.search
+        with recorder.span("search") as span:
+            answers = await asyncio.gather(
+                *(shard.search(encoded, config.k_dense, config.k_bm25) for shard in self._stages.shards),
+                return_exceptions=True,
+            )
+            found, missing = _split_answers(answers)
+            result = combine(found, missing, config, self._config.rerank.k_rerank)
+            span.compute_ms = result.compute_ms
+            span.counts.update(dense=len(result.dense), bm25=len(result.bm25), fused=len(result.fused))
+        return result, {chunk_id: found_in.shard for found_in in found for chunk_id in found_in.scores}
+
+    async def _fetch(
+        self, encoded: EncodedQuery, chunk_ids: Sequence[ChunkId], shard_of: dict[ChunkId, int], neighbours: int = 0
+    ) -> tuple[list[Chunk], float, list[int]]:
+        """The chunks, the compute of the slowest shard, and the shards that did not answer."""
+        by_shard: dict[int, list[ChunkId]] = {}
+        for chunk_id in chunk_ids:
+            by_shard.setdefault(shard_of[chunk_id], []).append(chunk_id)
+        wanted = sorted(by_shard.items())
+        answers = await asyncio.gather(
+            *(self._stages.shards[shard].fetch(encoded, ids, neighbours) for shard, ids in wanted),
+            return_exceptions=True,
+        )
+        found, missing = _split_answers(answers, [shard for shard, _ in wanted])
+        chunks = [chunk for timed in found for chunk in timed.value]
+        return chunks, max((timed.compute_ms for timed in found), default=0.0), list(missing)
+
+    async def _rerank(
+        self, query: Query, result: SearchResult, chunks: Sequence[Chunk], recorder: SpanRecorder
+    ) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
+        """The chunks in final order; first-stage scores alone when the cross-encoder is late, and a word to say so."""
+        logits: list[float] | None = None
+        missing: tuple[str, ...] = ()
+        with recorder.span("rerank") as span:
+            span.counts["pairs"] = len(chunks)
+            try:
+                timed = await self._stages.rerank(query.text, [chunk.embedded_text for chunk in chunks])
+                logits, span.compute_ms = timed.value, timed.compute_ms
+            except DeadlineExceeded:
+                missing = ("rerank",)
+            first = [result.scores[chunk.id] for chunk in chunks]
+            scores = combined_scores(first, logits, self._config.rerank)
+            ranked = rank_candidates([chunk.id for chunk in chunks], scores)
+        return tuple(ranked), missing
+
+    async def prompt(self, question: Question, retrieval: Retrieval, recorder: SpanRecorder) -> Prompt:
+        """The passages that fit the budget, with their neighbours, inside the messages for the generator."""
+        config = self._config.assemble
+        best = retrieval.ranked[: self._config.rerank.k_passages * 2]  # duplicates make room for the next ones
+        with recorder.span("assemble") as span:
+            neighbourhood, fetch_ms, _ = await self._fetch(
+                retrieval.encoded, [ranked.chunk.id for ranked in best], retrieval.shard_of, config.neighbours
+            )
+            started = time.perf_counter()
+            assembly = assemble(
+                [(ranked.chunk, ranked.score) for ranked in best],
+                neighbourhood,
+                self._stages.count_tokens,
+                config,
+                self._config.rerank.k_passages,
+            )
+            span.compute_ms = fetch_ms + (time.perf_counter() - started) * 1e3
+            span.counts["passages"] = len(assembly.passages)
+        turns = self._config.rewrite.max_history_turns
+        recent = replace(question, history=question.history[-turns:] if turns else ())
+        with recorder.span("prompt"):
+            return build_prompt(retrieval.query, recent, assembly.passages, assembly.num_dropped)
+
+    async def answer(self, question: Question, trace_id: TraceId) -> AsyncGenerator[Event]:
+        """The answer as it comes about. Closing the iterator stops the generator and frees its slot."""
+        recorder = SpanRecorder()
+        retrieval = await self.retrieve(question, recorder)
+        prompt = await self.prompt(question, retrieval, recorder)
+        passages = prompt.passages
+        yield RetrievalEvent(trace_id, retrieval.encoded.version, passages, retrieval.partial)
+
+        reason = abstain_reason(retrieval.query.text, passages, retrieval.result.scores, self._config.generate)
+        stream = AnswerStream(passages, self._config.generate.min_attribution)
+        if reason:
+            yield TokenEvent(abstention_text(reason))
+        else:
+            async with aclosing(self._generate(prompt, stream, recorder)) as events:
+                async for event in events:
+                    yield event
+        with recorder.span("check"):
+            answer = check_answer(self._answer(retrieval, prompt, stream, reason), passages, question.principal)
+        yield DoneEvent(answer, self._trace(trace_id, question, retrieval, prompt, answer, recorder))
+
+    def _answer(self, retrieval: Retrieval, prompt: Prompt, stream: AnswerStream, reason: AbstainReason) -> Answer:
+        """What was said, or why nothing was; an abstention shows the closest sources instead."""
+        abstained = reason or ("refused_by_model" if stream.refused else "")
+        sent = () if reason else prompt.messages
+        return Answer(
+            text=abstention_text(reason) if reason else stream.text,
+            citations=() if abstained else stream.citations,
+            abstained=abstained,
+            closest=tuple(cite(passage) for passage in prompt.passages) if abstained else (),
+            partial=retrieval.partial,
+            version=retrieval.encoded.version,
+            num_citations_removed=stream.num_removed,
+            num_prompt_tokens=sum(self._stages.count_tokens([message.content for message in sent])),
+            num_output_tokens=sum(self._stages.count_tokens([stream.text] if stream.text else [])),
+        )
+
+    async def _generate(
+        self, prompt: Prompt, stream: AnswerStream, recorder: SpanRecorder
+    ) -> AsyncGenerator[TokenEvent | CitationEvent]:
+        """Text with its citations, checked sentence by sentence while the model writes."""
+        limits = self._config.limits
+        pieces = self._stages.generator.generate(prompt)
+        with recorder.span("first_token"):
+            first = await _next_within(pieces, limits.first_token_s, "first_token")
+        try:
+            with recorder.span("generate") as span:
+                piece = first
+                deadline = asyncio.get_running_loop().time() + limits.answer_s
+                while piece is not None and not stream.looping:
+                    span.counts["pieces"] = span.counts.get("pieces", 0) + 1
+                    for part in stream.feed(piece):
+                        yield _event(part)
+                    left_s = deadline - asyncio.get_running_loop().time()
+                    piece = await _next_within(pieces, left_s, "generate")
+            for part in stream.close():
+                yield _event(part)
+        finally:
+            await _close(pieces)
+
+    def _trace(
+        self,
+        trace_id: TraceId,
+        question: Question,
+        retrieval: Retrieval,
+        prompt: Prompt,
+        answer: Answer,
+        recorder: SpanRecorder,
+    ) -> Trace:
+        config, result = self._config, retrieval.result
+        principal = question.principal
+        return Trace(
+            id=trace_id,
+            created_at=datetime.now(UTC),
+            asker=identity_of(principal),
+            tenant=principal.tenant,
+            groups=tuple(sorted(principal.groups)),
+            question=question.text,
+            query=retrieval.query.text,
+            versions=TraceVersions(
+                index=retrieval.encoded.version,
+                encoder=config.embed.model,
+                reranker=config.rerank.model,
+                generator=config.generate.model,
+                prompt=PROMPT_VERSION,
+                config=config.index_fingerprint(),
+            ),
+            history=question.history,
+            rewrites=retrieval.query.rewrites,
+            dense=_scores(result.dense),
+            bm25=_scores(result.bm25),
+            fused=_scores(result.fused),
+            reranked=_scores(retrieval.reranked),
+            passages=tuple(passage.chunk.id for passage in prompt.passages),
+            messages=prompt.messages,
+            answer=answer.text,
+            citations=tuple(citation.chunk_id for citation in answer.citations),
+            abstained=answer.abstained,
+            partial=answer.partial,
+            spans=recorder.spans,
+            num_prompt_tokens=answer.num_prompt_tokens,
+            num_output_tokens=answer.num_output_tokens,
+        )
+
+
+def _scores(candidates: Sequence[Candidate]) -> Scores:
+    return tuple((candidate.chunk_id, candidate.score) for candidate in candidates)
+
+
+def _ranked(reranked: Sequence[Candidate], chunks: Sequence[Chunk], result: SearchResult) -> tuple[RankedChunk, ...]:
+    by_id = {chunk.id: chunk for chunk in chunks}
+    return tuple(
+        RankedChunk(
+            by_id[candidate.chunk_id],
+            candidate.score,
+            result.scores[candidate.chunk_id].dense,
+            result.scores[candidate.chunk_id].bm25,
+        )
+        for candidate in reranked
+    )
+
+
+def _split_answers(
+    answers: Sequence[T | BaseException], shards: Sequence[int] | None = None
+) -> tuple[list[T], list[int]]:
+    """What came back, and the shards that did not answer; any other failure is raised."""
+    found: list[T] = []
+    missing: list[int] = []
+    for position, answer in enumerate(answers):
+        if isinstance(answer, ShardUnavailable):
+            missing.append(position if shards is None else shards[position])
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            found.append(answer)
+    return found, missing
+
+
+def _event(part: str | Citation) -> TokenEvent | CitationEvent:
+    return TokenEvent(part) if isinstance(part, str) else CitationEvent(part)
+
+
+async def _next_within(pieces: AsyncIterator[str], seconds: float, stage: str) -> str | None:
+    """The next piece, None at the end; closes the generator and raises DeadlineExceeded when it is late."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await anext(pieces, None)
+    except TimeoutError as error:
+        await _close(pieces)
+        raise DeadlineExceeded(stage, seconds) from error
+
+
+async def _close(pieces: AsyncIterator[str]) -> None:
+    close: Callable[[], Awaitable[None]] | None = getattr(pieces, "aclose", None)
+    if close is not None:
+        await close()
