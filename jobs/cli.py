@@ -224,6 +224,8 @@ def ask(
     if not stream:
         printing.out.print(answer.answer, markup=False)
     printing.out.print()
+    if answer.grounding == "quoted":
+        printing.say("quoted: nothing that the model wrote was supported by the passages")
     printing.print_sources(answer)
     printing.print_stages(answer.stages)
     printing.say(f"version {answer.version}, trace {answer.trace_id}")

@@ -62,6 +62,7 @@ class AnswerReply(Reply):
     answer: str
     citations: tuple[CitedSource, ...] = ()
     abstained: str = ""
+    grounding: str = ""
     closest: tuple[CitedSource, ...] = ()
     partial: tuple[str, ...] = ()
     version: str = ""

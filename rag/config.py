@@ -170,12 +170,16 @@ class GenerateConfig(Section):
     temperature: float = Field(0.2, ge=0.0, le=2.0, description="0 is greedy.")
     top_p: float = Field(0.9, gt=0.0, le=1.0, description="Share of probability that is sampled from.")
     max_model_tokens: int = Field(4_096, ge=256, description="Window of the model: prompt and answer together.")
-    repetition_penalty: float = Field(1.1, ge=1.0, le=2.0, description="Above 1 a small model loops less.")
+    repetition_penalty: float = Field(1.0, ge=1.0, le=2.0, description="Above 1 a small model loops less.")
     min_attribution: float = Field(
         0.6,
         ge=0.0,
         le=1.0,
         description="Share of a sentence's content words that a passage must hold for quire to cite it itself.",
+    )
+    unsupported: Literal["drop", "keep"] = Field(
+        "drop",
+        description="What becomes of a sentence that no passage supports. When none is left, passages are quoted.",
     )
     min_evidence: float = Field(
         0.30, description="Abstain when no passage has a dense cosine this high. Source: bench/results/abstention.json."

@@ -288,7 +288,8 @@ class Citation:
     attributed: bool = False  # True: set by quire from the overlap of words, not written by the model
 
 
-AbstainReason = Literal["", "no_passages", "low_evidence", "refused_by_model", "disallowed"]
+AbstainReason = Literal["", "no_passages", "low_evidence", "refused_by_model", "unsupported", "disallowed"]
+Grounding = Literal["generated", "quoted", "none"]  # the model's words, sentences of the passages, or an abstention
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +302,9 @@ class Answer:
     closest: tuple[Citation, ...]  # what was found instead, when abstaining
     partial: tuple[str, ...]  # what is missing, in words: "shard 1", "rerank"
     version: VersionId
+    grounding: Grounding = "generated"
     num_citations_removed: int = 0
+    num_sentences_dropped: int = 0  # of the model's, for want of support
     num_prompt_tokens: int = 0
     num_output_tokens: int = 0
 

@@ -33,6 +33,7 @@ from rag.errors import DeadlineExceeded, ShardUnavailable
 from rag.generate.abstain import abstain_reason, abstention_text
 from rag.generate.attribution import AnswerStream
 from rag.generate.citations import cite
+from rag.generate.extractive import quote_passages
 from rag.generate.prompt import PROMPT_VERSION, build_prompt
 from rag.guard.input import check_question
 from rag.guard.output import check_answer
@@ -258,31 +259,47 @@ class Pipeline:
         yield RetrievalEvent(trace_id, retrieval.encoded.version, passages, retrieval.partial)
 
         reason = abstain_reason(retrieval.query.text, passages, retrieval.result.scores, self._config.generate)
-        stream = AnswerStream(passages, self._config.generate.min_attribution)
-        if reason:
-            yield TokenEvent(abstention_text(reason))
-        else:
-            async with aclosing(self._generate(prompt, stream, recorder)) as events:
+        written = self._answer_stream(passages)
+        quoted = self._answer_stream(passages)
+        if not reason:
+            async with aclosing(self._generate(prompt, written, recorder)) as events:
                 async for event in events:
                     yield event
+            if not written.text:  # nothing that the model wrote has support: let the passages speak
+                for part in (*quoted.feed("".join(quote_passages(prompt))), *quoted.close()):
+                    yield _event(part)
+                reason = "" if quoted.text else "unsupported"
+            elif written.refused:
+                reason = "refused_by_model"
+        if reason and not written.text:
+            yield TokenEvent(abstention_text(reason))
         with recorder.span("check"):
-            answer = check_answer(self._answer(retrieval, prompt, stream, reason), passages, question.principal)
+            answer = check_answer(
+                self._answer(retrieval, prompt, written, quoted, reason), passages, question.principal
+            )
         yield DoneEvent(answer, self._trace(trace_id, question, retrieval, prompt, answer, recorder))
 
-    def _answer(self, retrieval: Retrieval, prompt: Prompt, stream: AnswerStream, reason: AbstainReason) -> Answer:
+    def _answer_stream(self, passages: Sequence[Passage]) -> AnswerStream:
+        config = self._config.generate
+        return AnswerStream(passages, config.min_attribution, config.unsupported == "keep")
+
+    def _answer(
+        self, retrieval: Retrieval, prompt: Prompt, written: AnswerStream, quoted: AnswerStream, reason: AbstainReason
+    ) -> Answer:
         """What was said, or why nothing was; an abstention shows the closest sources instead."""
-        abstained = reason or ("refused_by_model" if stream.refused else "")
-        sent = () if reason else prompt.messages
+        said = written if written.text else quoted
         return Answer(
-            text=abstention_text(reason) if reason else stream.text,
-            citations=() if abstained else stream.citations,
-            abstained=abstained,
-            closest=tuple(cite(passage) for passage in prompt.passages) if abstained else (),
+            text=said.text if not reason or written.refused else abstention_text(reason),
+            citations=() if reason else said.citations,
+            abstained=reason,
+            closest=tuple(cite(passage) for passage in prompt.passages) if reason else (),
             partial=retrieval.partial,
             version=retrieval.encoded.version,
-            num_citations_removed=stream.num_removed,
-            num_prompt_tokens=sum(self._stages.count_tokens([message.content for message in sent])),
-            num_output_tokens=sum(self._stages.count_tokens([stream.text] if stream.text else [])),
+            grounding="none" if reason else "generated" if written.text else "quoted",
+            num_citations_removed=written.num_removed,
+            num_sentences_dropped=written.num_unsupported,
+            num_prompt_tokens=sum(self._stages.count_tokens([message.content for message in prompt.messages])),
+            num_output_tokens=sum(self._stages.count_tokens([written.text] if written.text else [])),
         )
 
     async def _generate(
@@ -297,7 +314,7 @@ class Pipeline:
             with recorder.span("generate") as span:
                 piece = first
                 deadline = asyncio.get_running_loop().time() + limits.answer_s
-                while piece is not None and not stream.looping:
+                while piece is not None and not (stream.looping or stream.lost):
                     span.counts["pieces"] = span.counts.get("pieces", 0) + 1
                     for part in stream.feed(piece):
                         yield _event(part)

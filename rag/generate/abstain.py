@@ -12,6 +12,7 @@ _TEXTS: Mapping[AbstainReason, str] = {
     "no_passages": "I found nothing about this in the documents that you can read.",
     "low_evidence": "I found no answer to this in the documents that you can read; these come closest.",
     "refused_by_model": "The documents that I found for you do not answer this question; these come closest.",
+    "unsupported": "I found no answer in the documents that you can read that they would support; these come closest.",
     "disallowed": "I can't help with this request.",
 }
 

@@ -20,6 +20,7 @@ _MARK = re.compile("[\ue000-\uf8ff]")
 
 _MAX_REPEATS = 3  # a sentence said this often means that the model is in a loop
 _MIN_REPEATED_WORDS = 5  # a longer sentence is never said twice; "Yes." may be
+_MAX_UNSUPPORTED = 2  # so many sentences without support, and none with it: the model is not reading the passages
 
 
 class Attributor:
@@ -34,16 +35,26 @@ class Attributor:
         None if that share is below `min_share`, or if no passage with such a share holds all of the sentence's numbers
         and identifiers, or if the sentence has fewer than two content words. Ties go to the better rank.
         """
+        shares = self._shares(sentence)
+        best = max(shares, key=lambda number: (shares[number], -number), default=None)
+        return best if best is not None and shares[best] >= min_share and shares[best] > 0 else None
+
+    def supported(self, sentence: str, numbers: Sequence[int], min_share: float) -> list[int]:
+        """Those of the passages that hold so much of the sentence, and all of its numbers and identifiers."""
+        shares = self._shares(sentence)
+        return [number for number in numbers if shares.get(number, 0.0) >= min_share]
+
+    def _shares(self, sentence: str) -> dict[int, float]:
+        """For every passage with all numbers and identifiers of the sentence: the share of its content words."""
         claim = _LIST_MARKER.sub("", sentence)
         stems, exact = content_stems(claim), exact_terms(claim)
         if len(stems) < _MIN_CONTENT_WORDS:
-            return None
-        best, best_share = None, 0.0
-        for number, (passage_stems, passage_exact) in self._words:
-            share = len(stems & passage_stems) / len(stems)
-            if share > best_share and share >= min_share and exact <= passage_exact:
-                best, best_share = number, share
-        return best
+            return {}
+        return {
+            number: len(stems & passage_stems) / len(stems)
+            for number, (passage_stems, passage_exact) in self._words
+            if exact <= passage_exact
+        }
 
 
 def _words_of(passage: Passage) -> tuple[frozenset[str], frozenset[str]]:
@@ -64,10 +75,15 @@ class AnswerStream:
     is held back until it ends: a citation written behind it moves before its full stop ("text [1]."), and one without
     any gets the passage that it can be attributed to. A long sentence that was said before is dropped; one that comes
     a third time sets `looping`, and nothing more is taken. How the text is cut into pieces changes nothing of it.
+
+    Unless `keep_unsupported`, a sentence that no passage supports is dropped and counted, whether the model cited one
+    for it or not; `lost` says that the first sentences were all of that kind.
     """
 
-    def __init__(self, passages: Sequence[Passage], min_attribution: float) -> None:
+    def __init__(self, passages: Sequence[Passage], min_attribution: float, keep_unsupported: bool = True) -> None:
         self.looping = False
+        self.num_unsupported = 0  # sentences dropped
+        self._keep_unsupported = keep_unsupported
         self._passages = {passage.number: passage for passage in passages}
         self._min_attribution = min_attribution
         self._attributor = Attributor(passages)
@@ -92,6 +108,11 @@ class AnswerStream:
     def num_removed(self) -> int:
         """Citations that the model made up."""
         return self._stream.num_removed
+
+    @property
+    def lost(self) -> bool:
+        """Whether the model's first sentences were all without support, so that there is no use in more of them."""
+        return not self._text and self.num_unsupported >= _MAX_UNSUPPORTED
 
     @property
     def refused(self) -> bool:
@@ -152,6 +173,11 @@ class AnswerStream:
         if self._is_repeated(claim):
             return []
         numbers = [ord(mark) - _FIRST_MARK for mark in _MARK.findall(sentence)]
+        if numbers and not self._keep_unsupported:
+            numbers = self._attributor.supported(claim, numbers, self._min_attribution)
+            sentence = _MARK.sub(
+                lambda mark: mark.group() if ord(mark.group()) - _FIRST_MARK in numbers else "", sentence
+            )
         attributed = None
         if not numbers and not claim.endswith(("?", "？")) and not is_refusal(claim):
             attributed = self._attributor.attribute(claim, self._min_attribution)
@@ -160,6 +186,9 @@ class AnswerStream:
             terminator = _TERMINATOR.search(sentence)
             end = terminator.start() if terminator else len(sentence)
             sentence = _with_mark(sentence[:end], chr(_FIRST_MARK + attributed)) + sentence[end:]
+        if not numbers and not self._keep_unsupported and not is_refusal(claim):
+            self.num_unsupported += bool(claim)
+            return []
         ready: list[str | Citation] = []
         for number in numbers:
             if number not in self._citations:

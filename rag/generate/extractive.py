@@ -21,12 +21,17 @@ class ExtractiveGenerator:
 
     async def generate(self, prompt: Prompt) -> AsyncIterator[str]:
         """One piece a sentence, strongest passage first; the refusal where no sentence shares a word."""
-        chosen = best_sentences(question_of(prompt), prompt.passages, self._max_sentences)
-        if not chosen:
-            yield REFUSAL
-        for place, (number, sentence) in enumerate(chosen):
-            body = sentence.rstrip(".!?。！？…")
-            yield f"{' ' if place else ''}{body} [{number}]{sentence[len(body) :] or '.'}"
+        for piece in quote_passages(prompt, self._max_sentences) or [REFUSAL]:
+            yield piece
+
+
+def quote_passages(prompt: Prompt, max_sentences: int = 2) -> list[str]:
+    """The prompt's sentences that share most with its question, each with its " [n]"; empty where none shares a word."""
+    pieces: list[str] = []
+    for number, sentence in best_sentences(question_of(prompt), prompt.passages, max_sentences):
+        body = sentence.rstrip(".!?。！？…")
+        pieces.append(f"{' ' if pieces else ''}{body} [{number}]{sentence[len(body) :] or '.'}")
+    return pieces
 
 
 def best_sentences(question: str, passages: tuple[Passage, ...], limit: int) -> list[tuple[int, str]]:

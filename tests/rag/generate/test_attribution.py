@@ -206,3 +206,30 @@ def test_the_citations_are_the_numbers_in_the_text(text: str) -> None:
     assert len(numbers) == len(stream.citations)
     assert all(f"[{number}]" in stream.text for number in numbers)
     assert {number for number in cited_numbers(stream.text) if number in (1, 2, 3)} <= numbers
+
+
+def test_without_support_a_sentence_is_dropped_whether_the_model_cited_for_it_or_not() -> None:
+    stream = AnswerStream(PASSAGES, 0.6, keep_unsupported=False)
+    written = "Dragons guard the vault every 77 weeks [1]. In zone B the fee is 12 CHF per day. Bears live here too. "
+    parts = [*stream.feed(written), *stream.close()]
+    texts = [part for part in parts if isinstance(part, str)]
+    assert "".join(texts) == stream.text
+    assert stream.text.strip() == "In zone B the fee is 12 CHF per day [1]."
+    assert stream.num_unsupported == 2
+    assert not stream.lost
+
+
+def test_a_model_whose_first_sentences_have_no_support_is_lost() -> None:
+    stream = AnswerStream(PASSAGES, 0.6, keep_unsupported=False)
+    stream.feed("Dragons guard the vault. ")
+    assert not stream.lost
+    stream.feed("Bears guard the honey. ")
+    assert stream.lost
+    assert (stream.text, stream.citations) == ("", ())
+
+
+def test_a_refusal_needs_no_support() -> None:
+    stream = AnswerStream(PASSAGES, 0.6, keep_unsupported=False)
+    stream.feed(REFUSAL)
+    stream.close()
+    assert stream.refused

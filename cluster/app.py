@@ -1,0 +1,48 @@
+"""The graph: what calls what. `serve run serve_configs/local/serve.yaml` builds it.
+
+No `from __future__ import annotations` here: Ray Serve would see a string in place of AppArgs, skip the validation and
+pass a dict.
+"""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+from ray import serve
+from ray.serve import Application
+
+from cluster.embedder import EmbedderDeployment
+from cluster.gateway import GatewayDeployment
+from cluster.generator import EngineArgs, bind_generator
+from cluster.reranker import RerankerDeployment
+from cluster.shard import ShardDeployment
+from rag.config import load_config
+from rag.models import resolve
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+
+class AppArgs(BaseModel):
+    """The `args` of the application in serve.yaml."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    config: Path = Field(description="rag.yaml; a relative path starts at the project's folder.")
+    engine: EngineArgs = Field(EngineArgs(), description="How the language model runs here.")
+
+
+def build_app(args: AppArgs) -> Application:
+    """gateway -> embedder, shards 0..n-1, reranker, generator."""
+    config_path = args.config if args.config.is_absolute() else PROJECT / args.config
+    config = load_config(config_path)
+    shards = [
+        serve.deployment(ShardDeployment, name=f"shard-{shard}").bind(config_path, shard)
+        for shard in range(config.index.num_shards)
+    ]
+    gateway = serve.deployment(serve.ingress()(GatewayDeployment), name="gateway")
+    return gateway.bind(
+        config_path,
+        serve.deployment(EmbedderDeployment, name="embedder").bind(config_path),
+        serve.deployment(RerankerDeployment, name="reranker").bind(config_path),
+        bind_generator(resolve(config.generate.model, config.models), config.generate, args.engine),
+        *shards,
+    )

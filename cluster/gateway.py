@@ -1,0 +1,126 @@
+"""The gateway: who asks, which version answers, and the trace that is kept, around `rag.pipeline`."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+
+import httpx
+import ray
+from fastapi import FastAPI
+from ray.serve.handle import DeploymentHandle
+
+from cluster.generator import RemoteGenerator
+from cluster.identity import Authenticator
+from cluster.ingress import build_api
+from cluster.messages import IndexMessage, SearchMessage, search_result_message, stage_messages
+from cluster.metrics import QueryMetrics
+from cluster.scatter import RemoteStages
+from cluster.versions import VersionWatcher
+from rag.config import load_config
+from rag.data import Principal, Question
+from rag.errors import ModelError, RagError
+from rag.ids import TraceId, VersionId
+from rag.index.versions import IndexStore
+from rag.parts import build_generator_token_counter
+from rag.pipeline import DoneEvent, Event, Pipeline
+from rag.rewrite.follow_up import QuestionRewriter
+from rag.trace import SpanRecorder, Trace, TraceStore, new_trace_id
+
+REWRITE_TOKENS = 48  # a stand-alone question is one sentence
+
+
+class GatewayDeployment:
+    """Authenticates, runs the pipeline over the other deployments, and keeps the trace of every question."""
+
+    def __init__(
+        self,
+        config_path: Path,
+        embedder: DeploymentHandle,
+        reranker: DeploymentHandle,
+        generator: DeploymentHandle,
+        *shards: DeploymentHandle,
+    ) -> None:
+        self._config = config = load_config(config_path)
+        self._authenticator = Authenticator(config.auth)
+        self._store = IndexStore(config.index_root)
+        self._watcher = VersionWatcher(config, shards)
+        self._traces = TraceStore(config.trace.url.format(var=config.var))
+        self._metrics = QueryMetrics()
+        greedy = config.generate.model_copy(update={"temperature": 0.0, "max_output_tokens": REWRITE_TOKENS})
+        self._pipeline = Pipeline(
+            config,
+            RemoteStages(
+                embedder=embedder,
+                shards=shards,
+                reranker=reranker,
+                rewriter=QuestionRewriter(config.rewrite, RemoteGenerator(generator, greedy)),
+                generator=RemoteGenerator(generator, config.generate),
+                count_tokens=build_generator_token_counter(config).count,
+                current_version=self._watcher.current,
+                limits=config.limits,
+            ),
+        )
+        self._following = asyncio.get_running_loop().create_task(self._watcher.follow())
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        """Called by Serve after the constructor."""
+        return build_api(self, self._config.limits)
+
+    async def check_health(self) -> None:
+        """Unhealthy when it no longer follows the index's versions."""
+        if self._following.done():
+            raise ModelError("the version watcher has ended")
+
+    def authenticate(self, authorization: str | None) -> Principal:
+        return self._authenticator.principal(authorization)
+
+    def version(self) -> VersionId:
+        return self._watcher.current()
+
+    async def answer(self, question: Question) -> AsyncGenerator[Event]:
+        """The pipeline's events; before the last one the trace is stored and the metrics are counted."""
+        trace_id = new_trace_id()
+        try:
+            async with aclosing(self._pipeline.answer(question, trace_id)) as events:
+                async for event in events:
+                    if isinstance(event, DoneEvent):
+                        await asyncio.to_thread(self._traces.save, event.trace)
+                        self._metrics.observe_answer(event)
+                    yield event
+        except RagError as error:
+            self._metrics.observe_failure(type(error).__name__)
+            raise
+
+    async def search(self, question: Question, k: int) -> SearchMessage:
+        recorder = SpanRecorder()
+        retrieval = await self._pipeline.retrieve(question, recorder)
+        self._metrics.observe_spans(recorder.spans)
+        return SearchMessage(
+            results=[search_result_message(ranked) for ranked in retrieval.ranked[:k]],
+            partial=list(retrieval.partial),
+            version=retrieval.encoded.version,
+            stages=stage_messages(recorder.spans),
+        )
+
+    async def index(self) -> IndexMessage:
+        manifest = await asyncio.to_thread(self._store.manifest, self._watcher.current())
+        return IndexMessage(
+            version=manifest.version,
+            created_at=manifest.created_at,
+            encoder=manifest.encoder.model,
+            dim=manifest.encoder.dim,
+            num_shards=manifest.num_shards,
+            documents=manifest.counts.documents,
+            chunks=manifest.counts.chunks,
+        )
+
+    async def trace(self, trace_id: TraceId, principal: Principal) -> Trace:
+        return await asyncio.to_thread(self._traces.load, trace_id, principal)
+
+    async def metrics(self) -> str:
+        """What this node exports, in Prometheus' text format."""
+        node = next(node for node in ray.nodes() if node["NodeID"] == ray.get_runtime_context().get_node_id())
+        url = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
+        async with httpx.AsyncClient(timeout=10) as client:
+            return (await client.get(url)).text

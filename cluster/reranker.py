@@ -1,0 +1,46 @@
+"""The cross-encoder's deployment."""
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from ray import serve
+
+from rag.config import load_config
+from rag.errors import ModelError
+from rag.parts import build_reranker
+from rag.pipeline import Timed
+
+
+def _num_pairs(requests: list[tuple[str, tuple[str, ...]]]) -> int:
+    return sum(len(passages) for _, passages in requests)
+
+
+class RerankerDeployment:
+    """Scores question-passage pairs; requests that wait together share forward passes."""
+
+    def __init__(self, config_path: Path) -> None:
+        self._reranker = build_reranker(load_config(config_path))
+        self._reranker.score("warm up", ["a passage"])
+
+    async def score(self, query: str, passages: Sequence[str]) -> Timed[list[float]]:
+        return cast("Timed[list[float]]", await self._score_batch((query, tuple(passages))))
+
+    # Pairs, not requests, fill a batch: a request of 50 pairs costs 50 times one of a single pair.
+    @serve.batch(  # type: ignore[untyped-decorator]  # Ray is untyped
+        max_batch_size=200, batch_wait_timeout_s=0.0, batch_size_fn=_num_pairs
+    )
+    async def _score_batch(self, requests: list[tuple[str, tuple[str, ...]]]) -> list[Timed[list[float]]]:
+        started = time.perf_counter()
+        scores = await asyncio.to_thread(self._reranker.score_many, requests)
+        compute_ms = (time.perf_counter() - started) * 1e3
+        return [Timed(logits, compute_ms) for logits in scores]
+
+    def check_health(self) -> None:
+        """Scores for real: a replica whose model broke is replaced."""
+        (logit,) = self._reranker.score("health", ["a healthy passage"])
+        if not math.isfinite(logit):
+            raise ModelError(f"the reranker returned {logit}, expected a finite number")
