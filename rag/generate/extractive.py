@@ -26,7 +26,7 @@ class ExtractiveGenerator:
 
 
 def quote_passages(prompt: Prompt, max_sentences: int = 2) -> list[str]:
-    """The prompt's sentences that share most with its question, each with its " [n]"; empty where none shares a word."""
+    """The prompt's sentences that share most with its question, each with " [n]"; empty where none shares a word."""
     pieces: list[str] = []
     for number, sentence in best_sentences(question_of(prompt), prompt.passages, max_sentences):
         body = sentence.rstrip(".!?。！？…")

@@ -36,7 +36,8 @@ class Analyzer:
 
     Plain words are case-folded and stemmed; stop words and single letters are left out. A run that holds a digit or
     an underscore (`ERR_4031`, `TR-88-B`, `v4.2.1`, `foo.bar_baz`, `10.0.0.1`) is kept whole, and its parts are terms
-    too, so that it is found by its whole and by its pieces. Runs of Chinese, Japanese and Korean characters become bigrams.
+    too, so that it is found by its whole and by its pieces. Runs of Chinese, Japanese and Korean characters become
+    bigrams.
     """
 
     def __init__(self, config: LexicalIndexConfig) -> None:

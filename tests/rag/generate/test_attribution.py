@@ -219,12 +219,12 @@ def test_without_support_a_sentence_is_dropped_whether_the_model_cited_for_it_or
     assert not stream.lost
 
 
-def test_a_model_whose_first_sentences_have_no_support_is_lost() -> None:
+@pytest.mark.parametrize(("written", "lost"), [("Dragons guard the vault.", False), ("Dragons fly. Bears eat.", True)])
+def test_a_model_whose_first_sentences_have_no_support_is_lost(written: str, lost: bool) -> None:
     stream = AnswerStream(PASSAGES, 0.6, keep_unsupported=False)
-    stream.feed("Dragons guard the vault. ")
-    assert not stream.lost
-    stream.feed("Bears guard the honey. ")
-    assert stream.lost
+    stream.feed(written)
+    stream.close()
+    assert stream.lost == lost
     assert (stream.text, stream.citations) == ("", ())
 
 
