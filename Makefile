@@ -12,7 +12,8 @@ demo: $(INSTALLED)
 	$(BIN)/quire fetch
 	$(BIN)/python -m bench.sample.build $(SAMPLE) --force
 	$(BIN)/quire keys bench/sample/principals.yaml
-	$(BIN)/quire up --no-serve
+	@# The language model loads while the documents are indexed.
+	$(BIN)/quire up --app engine
 	@# One of the sample's documents is a scan, and fails until scans can be read: the table says so.
 	$(BIN)/quire ingest --submit --allow-failures $(SAMPLE)
 	$(BIN)/quire up

@@ -9,16 +9,14 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 from ray import serve
 from ray.serve import Application
+from ray.serve.handle import DeploymentHandle
 
 from cluster.embedder import EmbedderDeployment
 from cluster.gateway import GatewayDeployment
-from cluster.generator import EngineArgs, bind_generator
+from cluster.places import ENGINE_APP, GENERATOR, place_path
 from cluster.reranker import RerankerDeployment
 from cluster.shard import ShardDeployment
 from rag.config import load_config
-from rag.models import resolve
-
-PROJECT = Path(__file__).resolve().parents[1]
 
 
 class AppArgs(BaseModel):
@@ -27,12 +25,11 @@ class AppArgs(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     config: Path = Field(description="rag.yaml; a relative path starts at the project's folder.")
-    engine: EngineArgs = Field(EngineArgs(), description="How the language model runs here.")
 
 
 def build_app(args: AppArgs) -> Application:
-    """gateway -> embedder, shards 0..n-1, reranker, generator."""
-    config_path = args.config if args.config.is_absolute() else PROJECT / args.config
+    """gateway -> embedder, shards 0..n-1, reranker, and the generator of the application `engine`."""
+    config_path = place_path(args.config)
     config = load_config(config_path)
     shards = [
         serve.deployment(ShardDeployment, name=f"shard-{shard}").bind(config_path, shard)
@@ -43,6 +40,6 @@ def build_app(args: AppArgs) -> Application:
         config_path,
         serve.deployment(EmbedderDeployment, name="embedder").bind(config_path),
         serve.deployment(RerankerDeployment, name="reranker").bind(config_path),
-        bind_generator(resolve(config.generate.model, config.models), config.generate, args.engine),
+        DeploymentHandle(GENERATOR, ENGINE_APP),
         *shards,
     )

@@ -36,11 +36,12 @@ async def call(
     except BackPressureError as error:
         raise Overloaded(stage, RETRY_AFTER_S) from error
     except RayTaskError as error:
-        raise _cause(error, stage) from error
+        raise own_error(error, stage) from error
     finally:
         response.cancel()  # does nothing to a finished call; frees the replica of one that nobody waits for
 
 
-def _cause(error: RayTaskError, stage: str) -> RagError:
+def own_error(error: RayTaskError, stage: str) -> RagError:
+    """The RagError that the other side raised, or a ModelError that names what else it was."""
     cause = error.cause
     return cause if isinstance(cause, RagError) else ModelError(f"{stage} failed: {type(cause).__name__}: {cause}")

@@ -10,9 +10,9 @@ import ray
 from fastapi import FastAPI
 from ray.serve.handle import DeploymentHandle
 
-from cluster.generator import RemoteGenerator
 from cluster.identity import Authenticator
 from cluster.ingress import build_api
+from cluster.language_model import RemoteGenerator
 from cluster.messages import IndexMessage, SearchMessage, search_result_message, stage_messages
 from cluster.metrics import QueryMetrics
 from cluster.scatter import RemoteStages

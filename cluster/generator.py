@@ -1,59 +1,88 @@
-"""The language model: Ray Serve LLM with vLLM underneath. The only module that imports `ray.serve.llm` or vLLM."""
+"""The language model's deployment: Ray Serve LLM with vLLM underneath.
+
+The only module that imports `ray.serve.llm` or vLLM, which takes many seconds; callers use `cluster.language_model`.
+
+No `from __future__ import annotations` here: Ray Serve would see a string in place of EngineArgs, not validate it, and
+pass a dict.
+"""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
+from ray.llm._internal.common.callbacks.base import CallbackBase
 from ray.serve.deployment import Application
-from ray.serve.exceptions import BackPressureError
-from ray.serve.handle import DeploymentHandle
 from ray.serve.llm import LLMConfig, build_llm_deployment
 from ray.serve.llm.deployment import LLMServer
+from ray.serve.llm.openai_api_models import ChatCompletionRequest
 
-from cluster.deadlines import REPLICA_GONE, RETRY_AFTER_S
-from rag.config import GenerateConfig
-from rag.data import Prompt
-from rag.errors import ModelError, Overloaded
+from cluster.places import GENERATOR, place_path
+from rag.config import load_config
+from rag.errors import ModelError
+from rag.models import resolve
 
 MODEL_ID = "generator"
 
 
 class EngineArgs(BaseModel):
-    """How the engine runs on this place's hardware; from `serve.yaml`."""
+    """The `args` of the application in serve.yaml: how the engine runs on this place's hardware."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    config: Path = Field(description="rag.yaml; a relative path starts at the project's folder.")
     engine_kwargs: dict[str, Any] = Field({}, description="Arguments of vLLM's engine.")  # Any: vLLM's own vocabulary
     env_vars: dict[str, str] = Field({}, description="Environment of the engine's processes.")
     bundles: list[dict[str, float]] = Field([{"CPU": 1}], description="Resources of the engine's workers.")
     accelerator_type: str | None = Field(None, description="Kind of GPU, where there is one.")
 
 
+class ModelIsLocal(CallbackBase):  # type: ignore[misc]  # Ray has no type information
+    """Tells Ray that the model's directory is on every node, which is what `rag.models.resolve` promises."""
+
+    async def on_before_node_init(self) -> None:
+        self.ctx.run_init_node = False
+
+
 class GeneratorServer(LLMServer):  # type: ignore[misc]  # Ray has no type information
-    """vLLM behind Serve; healthy means that it generates."""
+    """vLLM behind Serve, with a method that streams plain text; healthy means that it generates."""
+
+    async def write(self, messages: list[dict[str, str]], sampling: Mapping[str, float]) -> AsyncGenerator[str]:
+        """The model's text in pieces. Closing the generator frees the engine's slot. Raises ModelError."""
+        request = ChatCompletionRequest(model=MODEL_ID, messages=messages, stream=True, **sampling)
+        replies = await self.chat(request)
+        try:
+            async for events in replies:
+                text = "".join(_text(event) for event in (events if isinstance(events, list) else [events]))
+                if text:
+                    yield text
+        finally:
+            await replies.aclose()
 
     async def check_health(self) -> None:
         await super().check_health()
-        request = _chat_request([{"role": "user", "content": "Hi"}], max_tokens=1, temperature=0.0)
-        async for reply in await self.chat(request):
-            if not getattr(reply, "choices", None):
-                raise ModelError(f"the engine answered its health check with {type(reply).__name__}")
+        async for _ in self.write([{"role": "user", "content": "Hi"}], {"max_tokens": 1, "temperature": 0.0}):
+            pass
 
 
-def bind_generator(model_directory: Path, generate: GenerateConfig, engine: EngineArgs) -> Application:
-    """The deployment of the configured model."""
+def build_engine(args: EngineArgs) -> Application:
+    """The application `engine`: the configured model. It is apart from the graph, so that a new graph, or another
+    index, does not restart it, and so that it can load its weights while documents are indexed."""
+    settings = load_config(place_path(args.config))
+    directory = resolve(settings.generate.model, settings.models)
     config = LLMConfig(
-        model_loading_config={"model_id": MODEL_ID, "model_source": str(model_directory)},
-        engine_kwargs={"max_model_len": generate.max_model_tokens, "dtype": _dtype(), **engine.engine_kwargs},
-        placement_group_config={"bundles": engine.bundles},
-        accelerator_type=engine.accelerator_type,
-        runtime_env={"env_vars": engine.env_vars},
+        model_loading_config={"model_id": MODEL_ID, "model_source": str(directory)},
+        engine_kwargs={"max_model_len": settings.generate.max_model_tokens, "dtype": _dtype(), **args.engine_kwargs},
+        placement_group_config={"bundles": args.bundles},
+        accelerator_type=args.accelerator_type,
+        runtime_env={"env_vars": args.env_vars},
         experimental_configs={"stream_batching_interval_ms": 20},
+        # A task that downloads the model would find it there, after importing the engine once more.
+        callback_config={"callback_class": ModelIsLocal},
     )
-    return build_llm_deployment(config, deployment_cls=GeneratorServer, override_serve_options={"name": "generator"})
+    return build_llm_deployment(config, deployment_cls=GeneratorServer, override_serve_options={"name": GENERATOR})
 
 
 def _dtype() -> str:
@@ -66,43 +95,8 @@ def _dtype() -> str:
     return "float32"
 
 
-class RemoteGenerator:
-    """Implements `rag.protocols.Generator` over the deployment's handle."""
-
-    def __init__(self, handle: DeploymentHandle, config: GenerateConfig) -> None:
-        self._stream = handle.options(stream=True)
-        self._sampling = {
-            "max_tokens": config.max_output_tokens,
-            "temperature": config.temperature,
-            "top_p": config.top_p,
-            "repetition_penalty": config.repetition_penalty,
-        }
-
-    async def generate(self, prompt: Prompt) -> AsyncIterator[str]:
-        """Pieces of the answer; closing the iterator cancels the request and frees the engine's slot."""
-        messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
-        response = self._stream.chat.remote(_chat_request(messages, stream=True, **self._sampling))
-        try:
-            async for events in response:
-                for event in events if isinstance(events, list) else [events]:
-                    for piece in _pieces(event):
-                        yield piece
-        except BackPressureError as error:
-            raise Overloaded("generate", RETRY_AFTER_S) from error
-        except REPLICA_GONE as error:
-            raise ModelError("the generator stopped in the middle of an answer; ask again") from error
-        finally:
-            response.cancel()
-
-
-def _chat_request(messages: list[dict[str, str]], **settings: object) -> Any:  # Any: a pydantic class without types
-    from ray.serve.llm.openai_api_models import ChatCompletionRequest
-
-    return ChatCompletionRequest(model=MODEL_ID, messages=messages, **settings)
-
-
-def _pieces(event: object) -> list[str]:
-    """The text in one server-sent event of the engine, `data: {...}`; an error in it is raised."""
+def _text(event: object) -> str:
+    """The text in one server-sent event of the engine, `data: {...}`. Raises ModelError for an error in it."""
     if not isinstance(event, str):
         raise ModelError(f"the engine refused the request: {event}")
     pieces: list[str] = []
@@ -114,4 +108,4 @@ def _pieces(event: object) -> list[str]:
         if "error" in chunk:
             raise ModelError(f"the engine failed: {chunk['error']}")
         pieces.extend(choice["delta"].get("content") or "" for choice in chunk.get("choices", []))
-    return [piece for piece in pieces if piece]
+    return "".join(pieces)

@@ -110,11 +110,14 @@ def _submit_ingest(cluster: local_cluster.ClusterRecord, config: Path, paths: li
 @app.command()
 def up(
     config_dir: ConfigDirOption = LOCAL,
-    serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Deploy the app too, not Ray alone.")] = True,
+    serve: Annotated[bool, typer.Option("--serve/--no-serve", help="Deploy the apps too, not Ray alone.")] = True,
+    app_name: Annotated[
+        str | None, typer.Option("--app", help="Deploy this app alone, and do not wait for it.")
+    ] = None,
     num_cpus: Annotated[
         int | None, typer.Option(help="CPUs that Ray may hand out; left out: all, and no fewer than 8.")
     ] = None,
-    timeout_s: Annotated[float, typer.Option(help="How long the app may take to become healthy.")] = 300.0,
+    timeout_s: Annotated[float, typer.Option(help="How long they may take to become healthy.")] = 300.0,
 ) -> None:
     """Start Ray on this machine and deploy the service; does nothing that is done already."""
     settings = load_config(config_dir / "rag.yaml")
@@ -125,7 +128,11 @@ def up(
         printing.out.print(f"Ray runs; jobs and dashboard: {cluster.dashboard}")
         return
     serve_file = (config_dir / "serve.yaml").resolve()
-    local_cluster.deploy(cluster, serve_file, timeout_s, printing.say)
+    local_cluster.deploy(cluster, serve_file, printing.say, only=app_name)
+    if app_name is not None:
+        printing.out.print(f"{app_name} is on its way; `quire up` waits for it")
+        return
+    local_cluster.wait_until_healthy(cluster, serve_file, timeout_s, printing.say)
     printing.out.print(f"quire answers at {local_cluster.service_url(serve_file)}; `quire down` stops it")
 
 

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -198,11 +199,27 @@ def service_url(serve_file: Path) -> str:
     return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{options.get('port', 8000)}"
 
 
-def deploy(record: ClusterRecord, serve_file: Path, timeout_s: float, progress: Progress) -> None:
-    """Deploy the Serve config file and wait until all of it is healthy. Raises ClusterError with the reason."""
-    names = [str(app.get("name", "default")) for app in _load_serve_file(serve_file).get("applications", [])]
-    progress(f"deploying {serve_file}")
-    _call([ray_program("serve"), "deploy", str(serve_file), "--address", record.dashboard])
+def deploy(record: ClusterRecord, serve_file: Path, progress: Progress, only: str | None = None) -> None:
+    """Hand the Serve config file to the cluster, or one app of it beside those that run; apps that run as it says are
+    left alone. Raises ConfigError for an app that is not in it, ClusterError when Serve refuses it."""
+    settings = _load_serve_file(serve_file)
+    names = _app_names(settings)
+    if only is not None and only not in names:
+        raise ConfigError(f"{serve_file}: no app {only!r}; it has {', '.join(names)}")
+    running = app_states(record, auth_token()) if only else {}
+    settings["applications"] = [
+        app for app in settings["applications"] if only in (None, app.get("name")) or app.get("name") in running
+    ]
+    progress(f"deploying {', '.join(_app_names(settings))} of {serve_file}")
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as chosen:
+        yaml.safe_dump(settings, chosen)
+        chosen.flush()
+        _call([ray_program("serve"), "deploy", chosen.name, "--address", record.dashboard])
+
+
+def wait_until_healthy(record: ClusterRecord, serve_file: Path, timeout_s: float, progress: Progress) -> None:
+    """Returns when every app of the file is healthy. Raises ClusterError with the reason why not."""
+    names = _app_names(_load_serve_file(serve_file))
     token, deadline, shown = auth_token(), time.monotonic() + timeout_s, ""
     while True:
         states = app_states(record, token)
@@ -220,6 +237,10 @@ def deploy(record: ClusterRecord, serve_file: Path, timeout_s: float, progress: 
             problems = "\n".join(state.problems for state in current.values() if state.problems)
             raise ClusterError(f"not healthy after {timeout_s:.0f} s, {line}\n{problems}".rstrip())
         time.sleep(POLL_S)
+
+
+def _app_names(settings: Mapping[str, Any]) -> list[str]:  # Any: YAML, checked by Ray itself
+    return [str(app.get("name", "default")) for app in settings.get("applications", [])]
 
 
 def app_states(record: ClusterRecord, token: str) -> Mapping[str, AppState]:

@@ -52,7 +52,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveService]:
     _quire("keys", str(SAMPLE / "principals.yaml"), "--config", str(place / "rag.yaml"))
     keys = {row["subject"]: row["key"] for row in yaml.safe_load((root / "api_keys.yaml").read_text())}
     try:
-        _quire("up", "--no-serve", "--config-dir", str(place))
+        _quire("up", "--app", "engine", "--config-dir", str(place))
         ingested = _quire("ingest", "--submit", "--config", str(place / "rag.yaml"), str(corpus), check=False)
         _quire("up", "--config-dir", str(place), "--timeout-s", "600")
         yield LiveService(url, place, corpus, config, ingested, keys)
@@ -73,7 +73,8 @@ def _write_place(place: Path, root: Path) -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         serve["http_options"]["port"] = probe.getsockname()[1]
-    serve["applications"][0]["args"]["config"] = str(place / "rag.yaml")
+    for application in serve["applications"]:
+        application["args"]["config"] = str(place / "rag.yaml")
     (place / "serve.yaml").write_text(yaml.safe_dump(serve))
     return f"http://127.0.0.1:{serve['http_options']['port']}"
 
