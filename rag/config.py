@@ -133,6 +133,9 @@ class SearchConfig(Section):
     k_dense: int = Field(50, ge=1, description="Candidates of the dense leg.")
     k_bm25: int = Field(50, ge=1, description="Candidates of the BM25 leg.")
     rank_constant: int = Field(60, ge=0, description="k of reciprocal rank fusion; larger flattens the top ranks.")
+    k_each_leg: int = Field(
+        3, ge=0, description="Best candidates of either leg that are reranked whatever their fused rank."
+    )
 
 
 class RerankConfig(Section):
@@ -145,6 +148,9 @@ class RerankConfig(Section):
     dense_weight: float = Field(1.0, ge=0.0, description="Weight of the dense score.")
     bm25_weight: float = Field(0.5, ge=0.0, description="Weight of the BM25 score.")
     model_weight: float = Field(0.2, ge=0.0, description="Weight of the cross-encoder's logit.")
+    identifier_weight: float = Field(
+        3.0, ge=0.0, description="Added for holding all of the question's identifiers; in standard deviations."
+    )
     max_tokens: int = Field(256, ge=32, description="Window of a pair; the passage is cut, the question is not.")
     batch_tokens: int = Field(4_096, ge=256, description="Padded tokens of one forward pass.")
     num_threads: int = Field(0, ge=0, description="CPU threads; 0 takes every core.")

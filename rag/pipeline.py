@@ -40,7 +40,8 @@ from rag.guard.output import check_answer
 from rag.ids import ChunkId, TraceId, VersionId
 from rag.protocols import Generator, Rewriter
 from rag.rerank.combine import combined_scores, rank_candidates
-from rag.search.merge import combine
+from rag.rerank.identifiers import identifier_shares
+from rag.search.merge import combine, to_rerank
 from rag.trace import Scores, SpanRecorder, Trace, TraceVersions, identity_of
 
 T = TypeVar("T")
@@ -163,9 +164,8 @@ class Pipeline:
         encoded = EncodedQuery(query.text, vector.value, question.principal, version)
         result, shard_of = await self._search(encoded, recorder)
         with recorder.span("fetch") as span:
-            chunks, compute_ms, late = await self._fetch(
-                encoded, [candidate.chunk_id for candidate in result.fused], shard_of
-            )
+            wanted = to_rerank(result, self._config.search.k_each_leg)
+            chunks, compute_ms, late = await self._fetch(encoded, wanted, shard_of)
             span.compute_ms, span.counts["chunks"] = compute_ms, len(chunks)
         reranked, rerank_missing = await self._rerank(query, result, chunks, recorder)
         missing = sorted({*result.missing_shards, *late})
@@ -223,7 +223,8 @@ class Pipeline:
             except DeadlineExceeded:
                 missing = ("rerank",)
             first = [result.scores[chunk.id] for chunk in chunks]
-            scores = combined_scores(first, logits, self._config.rerank)
+            named = identifier_shares(query.text, [chunk.embedded_text for chunk in chunks])
+            scores = combined_scores(first, logits, self._config.rerank, named)
             ranked = rank_candidates([chunk.id for chunk in chunks], scores)
         return tuple(ranked), missing
 

@@ -9,9 +9,15 @@ from rag.ids import ChunkId
 
 
 def combined_scores(
-    first: Sequence[FirstStageScores], logits: Sequence[float] | None, config: RerankConfig
+    first: Sequence[FirstStageScores],
+    logits: Sequence[float] | None,
+    config: RerankConfig,
+    identifier_shares: Sequence[float] | None = None,
 ) -> list[float]:
-    """One score a candidate of one query: the weighted sum of its standardised scores.
+    """One score a candidate of one query: the weighted sum of its standardised scores and of its identifier share.
+
+    Who asks for ERR_6407 wants the passage that names it: to an encoder all error codes look alike, so the share of
+    the query's identifiers that a candidate holds is added as it is, where it is given.
 
     `logits` is None where the reranker gave none in time; the first stage then ranks alone. A score on which all
     candidates agree adds nothing. The scores do not depend on the order of the candidates.
@@ -23,6 +29,8 @@ def combined_scores(
     if logits is not None:
         terms.append((config.model_weight, list(logits)))
     standardised = [[weight * value for value in standard_scores(values)] for weight, values in terms]
+    if identifier_shares is not None:
+        standardised.append([config.identifier_weight * share for share in identifier_shares])
     return [math.fsum(parts) for parts in zip(*standardised, strict=True)]
 
 

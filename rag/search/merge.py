@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rag.config import SearchConfig
 from rag.data import Candidate, SearchResult, ShardCandidates
+from rag.ids import ChunkId
 from rag.search.fuse import reciprocal_rank_fusion
 
 
@@ -11,6 +12,16 @@ def merge_top_k(rankings: Sequence[Sequence[Candidate]], k: int) -> tuple[Candid
     """The k best candidates of rankings over disjoint parts of a corpus, best first, ties by chunk id."""
     everything = [candidate for ranking in rankings for candidate in ranking]
     return tuple(sorted(everything, key=lambda candidate: (-candidate.score, candidate.chunk_id))[:k])
+
+
+def to_rerank(result: SearchResult, k_each_leg: int) -> list[ChunkId]:
+    """The fused candidates, then the best of either leg that are not among them; each once.
+
+    A chunk that only one leg finds scores at most 1 / (constant + 1), less than any chunk that both have in their first
+    50: the only passage with an error code can be BM25's first and still be cut.
+    """
+    heads = (*result.bm25[:k_each_leg], *result.dense[:k_each_leg])
+    return list(dict.fromkeys(candidate.chunk_id for candidate in (*result.fused, *heads)))
 
 
 def combine(

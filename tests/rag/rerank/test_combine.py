@@ -9,6 +9,7 @@ from rag.config import RerankConfig
 from rag.data import FirstStageScores
 from rag.ids import ChunkId
 from rag.rerank.combine import combined_scores, rank_candidates, standard_scores
+from rag.rerank.identifiers import identifier_shares
 
 CONFIG = RerankConfig(dense_weight=1.0, bm25_weight=0.5, model_weight=0.2)
 scores = st.floats(-1e3, 1e3)
@@ -86,3 +87,13 @@ def test_candidates_come_best_first_and_ties_go_to_the_smaller_id() -> None:
         ("c", 1.0),
     ]
     assert {candidate.source for candidate in ranked} == {"rerank"}
+
+
+def test_a_candidate_that_names_the_questions_identifier_comes_first() -> None:
+    first = [FirstStageScores(0.6, 3.0), FirstStageScores(0.5, 2.8), FirstStageScores(0.4, 4.0)]
+    passages = ["| ERR_4007 | unknown serial |", "ERR_6102 is not a fault.", "On older firmware it reports ERR_6407."]
+    shares = identifier_shares("The robot says ERR_6407.", passages)
+    assert shares == [0.0, 0.0, 1.0]
+    scores = combined_scores(first, [0.3, 0.2, -0.1], CONFIG, shares)
+    assert max(scores) == scores[2]
+    assert identifier_shares("The robot is late.", passages) == [0.0, 0.0, 0.0]

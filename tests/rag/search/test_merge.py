@@ -1,9 +1,10 @@
 import pytest
 
 from rag.config import SearchConfig
-from rag.data import Candidate, FirstStageScores, ShardCandidates
+from rag.data import Candidate, FirstStageScores, SearchResult, ShardCandidates
 from rag.ids import ChunkId
-from rag.search.merge import combine, merge_top_k
+from rag.search.fuse import reciprocal_rank_fusion
+from rag.search.merge import combine, merge_top_k, to_rerank
 
 
 def candidates(**scores: float) -> tuple[Candidate, ...]:
@@ -48,3 +49,13 @@ def test_the_order_in_which_shards_answer_changes_nothing() -> None:
 def test_without_any_shard_the_result_is_empty() -> None:
     result = combine([], [0, 1], SearchConfig(), 5)
     assert (result.dense, result.bm25, result.fused, result.missing_shards) == ((), (), (), (0, 1))
+
+
+def test_the_best_of_one_leg_is_reranked_even_where_fusion_cuts_it() -> None:
+    dense = tuple(Candidate(ChunkId(f"d{n}"), 1.0 - n / 100, "dense") for n in range(5))
+    bm25 = (Candidate(ChunkId("only-bm25"), 9.0, "bm25"), *(Candidate(c.chunk_id, 1.0, "bm25") for c in dense))
+    fused = tuple(reciprocal_rank_fusion([dense, bm25], 3))
+    result = SearchResult(dense, bm25, fused, {}, (), 0.0)
+    assert "only-bm25" not in {candidate.chunk_id for candidate in fused}
+    assert to_rerank(result, 1) == [*(candidate.chunk_id for candidate in fused), "only-bm25"]
+    assert to_rerank(result, 0) == [candidate.chunk_id for candidate in fused]
