@@ -39,8 +39,10 @@ def _hit(service: LiveService, question: GoldenQuestion, k: int = 5) -> bool:
 def test_the_job_indexes_the_sample_and_names_the_one_document_it_cannot_read(service: LiveService) -> None:
     assert "published" in service.ingested.stdout
     assert service.ingested.returncode == 1
-    assert "scan-warehouse-lease.pdf" in service.ingested.stdout
-    assert "OCR" in service.ingested.stdout
+    (errors,) = (service.config.index_root / "errors").glob("*.jsonl")
+    rows = [json.loads(line) for line in errors.read_text().splitlines()]
+    assert [(row["uri"], row["error"]) for row in rows] == [("tarnfell/legal/scan-warehouse-lease.pdf", "ParseError")]
+    assert "OCR" in rows[0]["message"]
 
 
 def test_lookups_are_found_among_the_first_five(service: LiveService) -> None:

@@ -1,0 +1,192 @@
+"""The orchestration: the late are left out and named, the unsupported is not said, who leaves stops the model."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from rag.config import AssembleConfig, EmbedConfig, GenerateConfig, IndexConfig, LimitsConfig, RagConfig, RerankConfig
+from rag.data import Chunk, EncodedQuery, Prompt, Question, ShardCandidates
+from rag.errors import DeadlineExceeded, InputError, ShardUnavailable
+from rag.ids import ChunkId
+from rag.index.shard import open_shard
+from rag.index.versions import IndexStore
+from rag.local import InProcessShard, LocalStages
+from rag.parts import build_embedder, build_generator, build_reranker
+from rag.pipeline import DoneEvent, Event, Pipeline, RetrievalEvent, Timed, TokenEvent
+from rag.trace import SpanRecorder, new_trace_id
+from tests.rag.index.factories import EVERYONE, commit, make_chunk
+
+TEXTS = {
+    "leave.md": "Every employee has 25 days of paid leave a year.",
+    "parking.md": "Parking in zone B costs 12 CHF a day.",
+    "visitors.md": "Visitors collect a badge at the front desk.",
+    "vpn.md": "The company network is reached with a hardware token.",
+}
+LEAVE = Question("How many days of paid leave does an employee have?", EVERYONE)
+
+
+class Deaf(InProcessShard):
+    """A shard that never answers in time."""
+
+    async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int) -> ShardCandidates:
+        raise ShardUnavailable(1, 10.0)
+
+    async def fetch(self, query: EncodedQuery, chunk_ids: Sequence[ChunkId], neighbours: int = 0) -> Timed[list[Chunk]]:
+        raise ShardUnavailable(1, 10.0)
+
+
+class Scripted:
+    """A model that writes what it is told to, and remembers whether it was stopped."""
+
+    def __init__(self, *pieces: str) -> None:
+        self._pieces = pieces
+        self.num_sent = 0
+        self.closed = False
+
+    async def generate(self, prompt: Prompt) -> AsyncIterator[str]:
+        try:
+            for piece in self._pieces:
+                self.num_sent += 1
+                yield piece
+        finally:
+            self.closed = True
+
+
+@pytest.fixture
+def stages(tmp_path: Path) -> LocalStages:
+    config = _config(tmp_path)
+    chunks = [make_chunk(text, uri) for uri, text in TEXTS.items()]
+    store = IndexStore(config.index_root)
+    embedder = build_embedder(config)
+    version = commit(store, chunks, embedder.embed_passages([chunk.embedded_text for chunk in chunks]), config).version
+    shards = [open_shard(config.index_root, version, shard, config) for shard in range(2)]
+    assert all(shard.num_chunks for shard in shards)
+    return LocalStages(config, version, shards, embedder, build_reranker(config), build_generator(config))
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path, stages: LocalStages) -> Pipeline:
+    return Pipeline(_config(tmp_path), stages)
+
+
+def _config(root: Path) -> RagConfig:
+    return RagConfig(
+        store=root,
+        var=root,
+        models=root,
+        embed=EmbedConfig(embedder="hashing"),
+        index=IndexConfig(num_shards=2),
+        rerank=RerankConfig(reranker="overlap"),
+        assemble=AssembleConfig(budget_tokens=200),
+        generate=GenerateConfig(generator="extractive", min_evidence=0.0),
+        limits=LimitsConfig(first_token_s=2.0),
+    )
+
+
+async def _ask(pipeline: Pipeline, question: Question = LEAVE) -> tuple[list[Event], DoneEvent]:
+    async with aclosing(pipeline.answer(question, new_trace_id())) as answer:
+        events = [event async for event in answer]
+    done = events[-1]
+    assert isinstance(done, DoneEvent)
+    return events, done
+
+
+def _text(events: Sequence[Event]) -> str:
+    return "".join(event.text for event in events if isinstance(event, TokenEvent))
+
+
+async def test_an_answer_is_streamed_cited_and_traced(pipeline: Pipeline) -> None:
+    events, done = await _ask(pipeline)
+    assert isinstance(events[0], RetrievalEvent)
+    assert _text(events) == done.answer.text
+    assert "25 days" in done.answer.text
+    assert [citation.uri for citation in done.answer.citations] == ["leave.md"]
+    assert done.trace.answer == done.answer.text
+    assert [span.name for span in done.trace.spans][:3] == ["guard", "rewrite", "embed"]
+
+
+async def test_a_shard_that_does_not_answer_is_left_out_and_named(pipeline: Pipeline, stages: LocalStages) -> None:
+    whole = await pipeline.retrieve(LEAVE, SpanRecorder())
+    stages.shards[1] = Deaf(stages.shards[1]._shard)
+    part = await pipeline.retrieve(LEAVE, SpanRecorder())
+    assert whole.partial == ()
+    assert part.partial == ("shard 1",)
+    of_shard_0 = {chunk_id for chunk_id, shard in whole.shard_of.items() if shard == 0}
+    assert {ranked.chunk.id for ranked in part.ranked} == of_shard_0
+    _, done = await _ask(pipeline)
+    assert done.answer.partial == ("shard 1",)
+
+
+async def test_without_the_reranker_the_first_stage_ranks_and_says_so(
+    pipeline: Pipeline, stages: LocalStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def late(query: str, passages: Sequence[str]) -> Timed[list[float]]:
+        raise DeadlineExceeded("rerank", 1.0)
+
+    monkeypatch.setattr(stages, "rerank", late)
+    retrieval = await pipeline.retrieve(LEAVE, SpanRecorder())
+    assert retrieval.partial == ("rerank",)
+    assert retrieval.ranked[0].chunk.metadata.uri == "leave.md"
+
+
+async def test_what_no_passage_supports_is_not_said_and_the_passages_are_quoted(
+    pipeline: Pipeline, stages: LocalStages
+) -> None:
+    stages.generator = model = Scripted(
+        "Dragons sleep by day. ", "Bears eat honey. ", "Wolves howl. ", "More. ", "End. "
+    )
+    events, done = await _ask(pipeline)
+    assert done.answer.grounding == "quoted"
+    assert "25 days" in done.answer.text
+    assert "Dragons" not in _text(events)
+    assert [citation.uri for citation in done.answer.citations] == ["leave.md"]
+    assert model.num_sent < 5  # it was stopped when it was lost
+    assert model.closed
+
+
+async def test_a_question_without_evidence_is_not_put_to_the_model(tmp_path: Path, stages: LocalStages) -> None:
+    config = _config(tmp_path)
+    strict = config.model_copy(update={"generate": config.generate.model_copy(update={"min_evidence": 2.0})})
+    stages.generator = model = Scripted("Anything. ")
+    events, done = await _ask(Pipeline(strict, stages))
+    assert (done.answer.abstained, done.answer.grounding, model.num_sent) == ("low_evidence", "none", 0)
+    assert _text(events) == done.answer.text
+    assert done.answer.closest
+
+
+async def test_a_model_that_refuses_is_believed(pipeline: Pipeline, stages: LocalStages) -> None:
+    stages.generator = Scripted("The documents do not answer this question.")
+    _, done = await _ask(pipeline)
+    assert (done.answer.abstained, done.answer.citations) == ("refused_by_model", ())
+
+
+async def test_an_asker_who_leaves_stops_the_model(pipeline: Pipeline, stages: LocalStages) -> None:
+    sentence = "Every employee has 25 days of paid leave a year. "
+    stages.generator = model = Scripted(sentence, "Parking in zone B costs 12 CHF a day. ", sentence)
+    async with aclosing(pipeline.answer(LEAVE, new_trace_id())) as answer:
+        async for event in answer:
+            if isinstance(event, TokenEvent):
+                break
+    assert model.closed
+    assert model.num_sent < 3
+
+
+async def test_a_model_that_is_silent_is_given_up(tmp_path: Path, stages: LocalStages) -> None:
+    class Silent:
+        async def generate(self, prompt: Prompt) -> AsyncIterator[str]:
+            await asyncio.sleep(60)
+            yield ""
+
+    stages.generator = Silent()
+    config = _config(tmp_path)
+    hurried = config.model_copy(update={"limits": config.limits.model_copy(update={"first_token_s": 0.05})})
+    with pytest.raises(DeadlineExceeded, match="first_token did not end within 0.05 s"):
+        await _ask(Pipeline(hurried, stages))
+
+
+async def test_an_empty_question_is_the_askers_fault(pipeline: Pipeline) -> None:
+    with pytest.raises(InputError, match="empty"):
+        await _ask(pipeline, Question("  ", EVERYONE))
