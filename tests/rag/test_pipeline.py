@@ -183,7 +183,7 @@ async def test_a_model_that_is_silent_is_given_up(tmp_path: Path, stages: LocalS
     stages.generator = Silent()
     config = _config(tmp_path)
     hurried = config.model_copy(update={"limits": config.limits.model_copy(update={"first_token_s": 0.05})})
-    with pytest.raises(DeadlineExceeded, match="first_token did not end within 0.05 s"):
+    with pytest.raises(DeadlineExceeded, match="first_token did not end"):
         await _ask(Pipeline(hurried, stages))
 
 
