@@ -5,6 +5,7 @@ same answers by construction.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -35,7 +36,8 @@ from rag.generate.attribution import AnswerStream
 from rag.generate.citations import cite
 from rag.generate.extractive import quote_passages
 from rag.generate.prompt import PROMPT_VERSION, build_prompt
-from rag.guard.input import check_question
+from rag.guard.access import may_read
+from rag.guard.input import check_question, direct_injection
 from rag.guard.output import check_answer
 from rag.ids import ChunkId, TraceId, VersionId
 from rag.protocols import Generator, Rewriter
@@ -43,6 +45,8 @@ from rag.rerank.combine import combined_scores, rank_candidates
 from rag.rerank.identifiers import identifier_shares
 from rag.search.merge import combine, to_rerank
 from rag.trace import Scores, SpanRecorder, Trace, TraceVersions, identity_of
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -157,7 +161,7 @@ class Pipeline:
             question = replace(question, text=check_question(question.text, self._config.limits))
         version = self._stages.current_version()  # pinned here, used to the end
         with recorder.span("rewrite"):
-            query = await self._stages.rewriter.rewrite(question)
+            query = await self._rewrite(question)
         with recorder.span("embed") as span:
             vector = await self._stages.encode(query.text)
             span.compute_ms = vector.compute_ms
@@ -178,6 +182,14 @@ class Pipeline:
             shard_of,
             (*(f"shard {shard}" for shard in missing), *rerank_missing),
         )
+
+    async def _rewrite(self, question: Question) -> Query:
+        rewriter = self._stages.rewriter
+        try:
+            async with asyncio.timeout(self._config.limits.rewrite_s):
+                return await rewriter.rewrite(question)
+        except TimeoutError:
+            return rewriter.rewrite_without_model(question)
 
     async def _search(self, encoded: EncodedQuery, recorder: SpanRecorder) -> tuple[SearchResult, dict[ChunkId, int]]:
         """All shards at once; one that does not answer is left out and named."""
@@ -206,7 +218,11 @@ class Pipeline:
             return_exceptions=True,
         )
         found, missing = _split_answers(answers, [shard for shard, _ in wanted])
-        chunks = [chunk for timed in found for chunk in timed.value]
+        fetched = [chunk for timed in found for chunk in timed.value]
+        # The shards have filtered already; but what is streamed can't be taken back, so it is checked here as well.
+        chunks = [chunk for chunk in fetched if may_read(chunk.metadata.access, encoded.principal)]
+        if len(chunks) < len(fetched):
+            logger.error("%d chunks that the asker may not read came out of a shard", len(fetched) - len(chunks))
         return chunks, max((timed.compute_ms for timed in found), default=0.0), list(missing)
 
     async def _rerank(
@@ -259,7 +275,7 @@ class Pipeline:
         passages = prompt.passages
         yield RetrievalEvent(trace_id, retrieval.encoded.version, passages, retrieval.partial)
 
-        reason = abstain_reason(retrieval.query.text, passages, retrieval.result.scores, self._config.generate)
+        reason = self._reason_to_abstain(question, retrieval, passages)
         written = self._answer_stream(passages)
         quoted = self._answer_stream(passages)
         if not reason:
@@ -280,6 +296,13 @@ class Pipeline:
             )
         yield DoneEvent(answer, self._trace(trace_id, question, retrieval, prompt, answer, recorder))
 
+    def _reason_to_abstain(
+        self, question: Question, retrieval: Retrieval, passages: Sequence[Passage]
+    ) -> AbstainReason:
+        if direct_injection(question.text):
+            return "disallowed"
+        return abstain_reason(retrieval.query.text, passages, retrieval.result.scores, self._config.generate)
+
     def _answer_stream(self, passages: Sequence[Passage]) -> AnswerStream:
         config = self._config.generate
         return AnswerStream(passages, config.min_attribution, config.unsupported == "keep")
@@ -293,7 +316,7 @@ class Pipeline:
             text=said.text if not reason or written.refused else abstention_text(reason),
             citations=() if reason else said.citations,
             abstained=reason,
-            closest=tuple(cite(passage) for passage in prompt.passages) if reason else (),
+            closest=tuple(cite(p) for p in prompt.passages) if reason and reason != "disallowed" else (),
             partial=retrieval.partial,
             version=retrieval.encoded.version,
             grounding="none" if reason else "generated" if written.text else "quoted",

@@ -64,6 +64,10 @@ class Rewriter(Protocol):
         """A stand-alone query; the question's own words where nothing applies."""
         ...
 
+    def rewrite_without_model(self, question: Question) -> Query:
+        """The same by rules alone, at once: for when a model is late."""
+        ...
+
 
 class Reranker(Protocol):
     def score(self, query: str, passages: Sequence[str]) -> list[float]:
