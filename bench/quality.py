@@ -306,16 +306,14 @@ def main() -> None:
         "verdicts": verdicts,
         "speed": speed,
         "k_rerank": args.k_rerank,
+        "max_queries": args.max_queries,  # of each set; null: all
     }
     if args.weights:
         figures["weights"] = weights = weight_grid(searched_sets, config.rerank, args.k_rerank)
         print_table("weights, nDCG@10", tuple(weights[0]), [tuple(row.values()) for row in weights])
         figures["bm25"] = lexical = bm25_grid(encoded_sets, config)
         print_table("BM25 settings, mean nDCG@10", tuple(lexical[0]), [tuple(row.values()) for row in lexical])
-    if args.max_queries is None and tuple(args.sets) == SETS:
-        run.write(figures, config, args.results)
-    else:
-        out.print("[dim]a part of the sets: nothing written to bench/results[/dim]")
+    run.write(figures, config, args.results)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,6 @@ def test_deeply_nested_text_is_parsed_or_refused() -> None:
 
 
 @pytest.mark.shared_data
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the public data sets are not here")
 @pytest.mark.parametrize(("wiki", "num_pages"), [("wiki-18f", 238), ("wiki-sourcegraph", 868)])
 def test_every_page_of_a_real_wiki_parses(wiki: str, num_pages: int) -> None:
     sources = SourcesConfig()

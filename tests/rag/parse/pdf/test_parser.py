@@ -241,7 +241,6 @@ def test_damaged_bytes_parse_or_raise_and_do_so_the_same_way_twice(data: st.Data
 
 
 @pytest.mark.shared_data
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the public data sets are not here")
 def test_awkward_pdfs_parse_or_say_why_not() -> None:
     sources = SourcesConfig()
     parser = DocumentParser(ParseConfig(), sources)
