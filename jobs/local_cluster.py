@@ -54,7 +54,18 @@ def ray_environment() -> dict[str, str]:
     """The variables under which Ray's programs and workers run: token authentication on, our modules importable."""
     inherited = {key: value for key, value in os.environ.items() if key not in {"RAY_ADDRESS", "RAY_JOB_ID"}}
     path = os.pathsep.join(part for part in (str(PROJECT_ROOT), inherited.get("PYTHONPATH", "")) if part)
-    return {**inherited, "PYTHONPATH": path, "RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
+    return {
+        **inherited,
+        "PYTHONPATH": path,
+        "RAY_AUTH_MODE": "token",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        # A question takes five hops between replicas. Their code is asynchronous and leaves computing to threads, so it
+        # needs no event loop of its own, and gRPC between replicas is quicker than calls of actors.
+        "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
+        "RAY_SERVE_RUN_ROUTER_IN_SEPARATE_LOOP": "0",
+        "RAY_SERVE_USE_GRPC_BY_DEFAULT": "1",
+        "RAY_SERVE_REQUEST_PATH_LOG_BUFFER_SIZE": "100",
+    }
 
 
 def auth_token() -> str:
