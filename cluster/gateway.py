@@ -13,7 +13,7 @@ from ray.serve.handle import DeploymentHandle
 from cluster.identity import Authenticator
 from cluster.ingress import build_api
 from cluster.language_model import RemoteGenerator
-from cluster.messages import IndexMessage, SearchMessage, search_result_message, stage_messages
+from cluster.messages import IndexMessage, SearchMessage, index_message, search_message
 from cluster.metrics import QueryMetrics
 from cluster.scatter import RemoteStages
 from cluster.versions import VersionWatcher
@@ -96,24 +96,11 @@ class GatewayDeployment:
         recorder = SpanRecorder()
         retrieval = await self._pipeline.retrieve(question, recorder)
         self._metrics.observe_spans(recorder.spans)
-        return SearchMessage(
-            results=[search_result_message(ranked) for ranked in retrieval.ranked[:k]],
-            partial=list(retrieval.partial),
-            version=retrieval.encoded.version,
-            stages=stage_messages(recorder.spans),
-        )
+        return search_message(retrieval, recorder.spans, k)
 
     async def index(self) -> IndexMessage:
         manifest = await asyncio.to_thread(self._store.manifest, self._watcher.current())
-        return IndexMessage(
-            version=manifest.version,
-            created_at=manifest.created_at,
-            encoder=manifest.encoder.model,
-            dim=manifest.encoder.dim,
-            num_shards=manifest.num_shards,
-            documents=manifest.counts.documents,
-            chunks=manifest.counts.chunks,
-        )
+        return index_message(manifest)
 
     async def trace(self, trace_id: TraceId, principal: Principal) -> Trace:
         return await asyncio.to_thread(self._traces.load, trace_id, principal)

@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rag.data import Citation, Span, Turn
 from rag.generate.citations import cite
-from rag.pipeline import DoneEvent, RankedChunk, RetrievalEvent
+from rag.index.manifest import Manifest
+from rag.pipeline import DoneEvent, RankedChunk, Retrieval, RetrievalEvent
 
 
 class Body(BaseModel):
@@ -191,4 +192,25 @@ def search_result_message(ranked: RankedChunk) -> SearchResultMessage:
         score=ranked.score,
         dense=ranked.dense,
         bm25=ranked.bm25,
+    )
+
+
+def search_message(retrieval: Retrieval, spans: tuple[Span, ...], k: int) -> SearchMessage:
+    return SearchMessage(
+        results=[search_result_message(ranked) for ranked in retrieval.ranked[:k]],
+        partial=list(retrieval.partial),
+        version=retrieval.encoded.version,
+        stages=stage_messages(spans),
+    )
+
+
+def index_message(manifest: Manifest) -> IndexMessage:
+    return IndexMessage(
+        version=manifest.version,
+        created_at=manifest.created_at,
+        encoder=manifest.encoder.model,
+        dim=manifest.encoder.dim,
+        num_shards=manifest.num_shards,
+        documents=manifest.counts.documents,
+        chunks=manifest.counts.chunks,
     )

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from cluster.identity import Authenticator
 from cluster.ingress import STATUS_OF, build_api, status_of
-from cluster.messages import IndexMessage, SearchMessage, search_result_message, stage_messages
+from cluster.messages import IndexMessage, SearchMessage, index_message, search_message
 from rag import errors
 from rag.config import EmbedConfig, GenerateConfig, IndexConfig, LimitsConfig, RagConfig, RerankConfig
 from rag.data import Principal, Question
@@ -44,7 +44,8 @@ class InProcess:
         self._authenticator = Authenticator(config.auth)
         self._pipeline = local_pipeline(config)
         self._traces = TraceStore(config.trace.url.format(var=config.var))
-        self._version = IndexStore(config.index_root).current()
+        self._store = IndexStore(config.index_root)
+        self._version = self._store.current()
         self.fails_with: RagError | None = None
 
     def authenticate(self, authorization: str | None) -> Principal:
@@ -67,15 +68,10 @@ class InProcess:
             raise self.fails_with
         recorder = SpanRecorder()
         retrieval = await self._pipeline.retrieve(question, recorder)
-        return SearchMessage(
-            results=[search_result_message(ranked) for ranked in retrieval.ranked[:k]],
-            partial=list(retrieval.partial),
-            version=retrieval.encoded.version,
-            stages=stage_messages(recorder.spans),
-        )
+        return search_message(retrieval, recorder.spans, k)
 
     async def index(self) -> IndexMessage:
-        raise NotImplementedError
+        return index_message(self._store.manifest(self._version))
 
     async def trace(self, trace_id: TraceId, principal: Principal) -> Trace:
         return self._traces.load(trace_id, principal)
@@ -148,6 +144,12 @@ def test_search_returns_only_what_the_caller_may_read(client: TestClient) -> Non
     as_people = client.post("/v1/search", json=query, headers=_as("hr")).json()["results"]
     assert "people/pay.md" not in {result["uri"] for result in as_staff}
     assert as_people[0]["uri"] == "people/pay.md"
+
+
+def test_the_live_version_is_described_to_whoever_is_known(client: TestClient) -> None:
+    described = client.get("/v1/index", headers=_as("none")).json()
+    assert (described["documents"], described["chunks"], described["num_shards"]) == (3, 3, 2)
+    assert client.get("/v1/index").status_code == 401
 
 
 def test_a_caller_without_groups_gets_an_empty_world_and_not_an_error(client: TestClient) -> None:
