@@ -188,7 +188,7 @@ class GenerateConfig(Section):
         description="What becomes of a sentence that no passage supports. When none is left, passages are quoted.",
     )
     min_evidence: float = Field(
-        0.30, description="Abstain when no passage has a dense cosine this high. Source: bench/results/abstention.json."
+        0.30, description="Abstain when no passage has a dense cosine this high; a first value, not yet calibrated."
     )
 
 
