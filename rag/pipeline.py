@@ -231,15 +231,16 @@ class Pipeline:
         """The chunks in final order; first-stage scores alone when the cross-encoder is late, and a word to say so."""
         logits: list[float] | None = None
         missing: tuple[str, ...] = ()
+        texts = [chunk.embedded_text for chunk in chunks]
         with recorder.span("rerank") as span:
             span.counts["pairs"] = len(chunks)
             try:
-                timed = await self._stages.rerank(query.text, [chunk.embedded_text for chunk in chunks])
+                timed = await self._stages.rerank(query.text, texts)
                 logits, span.compute_ms = timed.value, timed.compute_ms
             except DeadlineExceeded:
                 missing = ("rerank",)
             first = [result.scores[chunk.id] for chunk in chunks]
-            named = identifier_shares(query.text, [chunk.embedded_text for chunk in chunks])
+            named = identifier_shares(query.text, texts)
             scores = combined_scores(first, logits, self._config.rerank, named)
             ranked = rank_candidates([chunk.id for chunk in chunks], scores)
         return tuple(ranked), missing
