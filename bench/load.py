@@ -53,6 +53,7 @@ class Outcome:
     stages: tuple[Stage, ...] = ()
     partial: tuple[str, ...] = ()
     version: str = ""
+    trace_id: str = ""
     retrieval_ms: float | None = None  # answers only: when the passages were known here
     first_text_ms: float | None = None
     answer: AnswerReply | None = None
@@ -95,6 +96,7 @@ class Askers:
             stages=reply.stages,
             partial=reply.partial,
             version=reply.version,
+            trace_id=reply.trace_id,
         )
 
     def query(self, ask: Ask, due_s: float | None = None) -> Outcome:
@@ -129,6 +131,7 @@ class Askers:
             stages=answer.stages,
             partial=answer.partial,
             version=answer.version,
+            trace_id=answer.trace_id,
             retrieval_ms=retrieval_ms,
             first_text_ms=first_text_ms,
             answer=answer,

@@ -93,10 +93,13 @@ class GatewayDeployment:
             raise
 
     async def search(self, question: Question, k: int) -> SearchMessage:
+        """The best chunks; their trace is stored first, so that a search can be explained and repeated too."""
         recorder = SpanRecorder()
         retrieval = await self._pipeline.retrieve(question, recorder)
-        self._metrics.observe_spans(recorder.spans)
-        return search_message(retrieval, recorder.spans, k)
+        trace = self._pipeline.search_trace(new_trace_id(), question, retrieval, recorder)
+        await asyncio.to_thread(self._traces.save, trace)
+        self._metrics.observe_spans(trace.spans)
+        return search_message(retrieval, trace, k)
 
     async def index(self) -> IndexMessage:
         manifest = await asyncio.to_thread(self._store.manifest, self._watcher.current())

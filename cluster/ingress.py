@@ -160,7 +160,7 @@ def build_api(service: Service, limits: LimitsConfig) -> FastAPI:
 
     @app.get("/v1/traces/{trace_id}")
     async def trace(trace_id: str, authorization: Authorization = None) -> Response:
-        """How an answer came about; only for whoever asked, or an operator."""
+        """How an answer or a search came about; only for whoever asked, or an operator."""
         found = await service.trace(TraceId(trace_id), service.authenticate(authorization))
         return Response(found.to_json(), media_type="application/json")
 

@@ -9,6 +9,7 @@ from rag.data import Citation, Span, Turn
 from rag.generate.citations import cite
 from rag.index.manifest import Manifest
 from rag.pipeline import DoneEvent, RankedChunk, Retrieval, RetrievalEvent
+from rag.trace import Trace
 
 
 class Body(BaseModel):
@@ -103,6 +104,7 @@ class SearchMessage(BaseModel):
     results: list[SearchResultMessage]
     partial: list[str]
     version: str
+    trace_id: str
     stages: list[StageMessage]
 
 
@@ -195,12 +197,13 @@ def search_result_message(ranked: RankedChunk) -> SearchResultMessage:
     )
 
 
-def search_message(retrieval: Retrieval, spans: tuple[Span, ...], k: int) -> SearchMessage:
+def search_message(retrieval: Retrieval, trace: Trace, k: int) -> SearchMessage:
     return SearchMessage(
         results=[search_result_message(ranked) for ranked in retrieval.ranked[:k]],
         partial=list(retrieval.partial),
         version=retrieval.encoded.version,
-        stages=stage_messages(spans),
+        trace_id=trace.id,
+        stages=stage_messages(trace.spans),
     )
 
 

@@ -272,6 +272,7 @@ def search(
         return
     printing.print_search(reply)
     printing.print_stages(reply.stages)
+    printing.say(f"version {reply.version}, trace {reply.trace_id}")
 
 
 @app.command()
@@ -284,6 +285,56 @@ def trace(
     """Print a stored trace as JSON; for whoever asked, or an operator."""
     with _client(url, identity, config) as client:
         printing.print_json(client.trace(trace_id))
+
+
+@app.command()
+def why(
+    trace_id: Annotated[str, typer.Argument(metavar="TRACE", help="As an answer or a search shows it.")],
+    gold: Annotated[
+        list[str] | None, typer.Option("--gold", help="Words that answer the question; may be repeated.")
+    ] = None,
+    gold_document: Annotated[str, typer.Option("--gold-document", help="Uri of the document that answers it.")] = "",
+    golden: Annotated[Path | None, typer.Option("--golden", help="Look the question up in this golden set.")] = None,
+    expect: Annotated[
+        list[str] | None, typer.Option("--expect", help="Words that a right answer holds; may be repeated.")
+    ] = None,
+    local: Annotated[
+        bool, typer.Option("--local", help="Read the trace database of this machine, as its operator.")
+    ] = False,
+    identity: AsOption = "",
+    url: UrlOption = DEFAULT_URL,
+    config: ConfigOption = LOCAL / "rag.yaml",
+    as_json: JsonOption = False,
+) -> None:
+    """Say at which stage a bad answer was lost. Needs the index on this machine."""
+    from jobs import trace_commands
+
+    settings = load_config(config)
+    if local:
+        found = trace_commands.load_trace(settings, trace_id)
+    else:
+        with _client(url, identity, config) as client:
+            found = trace_commands.fetch_trace(client, trace_id)
+    spans, words = trace_commands.gold_of(found, gold or (), gold_document, golden)
+    operator = local or trace_commands.is_operator(identity, settings)
+    cause = trace_commands.explain(settings, found, spans, (*words, *(expect or ())), operator=operator)
+    trace_commands.print_why(found, cause, as_json=as_json)
+
+
+@app.command()
+def replay(
+    trace_ids: Annotated[list[str] | None, typer.Argument(metavar="[TRACE]...", help="Traces of this machine.")] = None,
+    last: Annotated[int | None, typer.Option("--last", min=1, help="The newest so many instead.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All of them instead.")] = False,
+    config: ConfigOption = LOCAL / "rag.yaml",
+    as_json: JsonOption = False,
+) -> None:
+    """Repeat stored questions up to the prompt; show the first difference. Exit code 1 when any differs."""
+    from jobs import trace_commands
+
+    settings = load_config(config)
+    found = trace_commands.stored_ids(settings, trace_ids or (), last, every)
+    raise typer.Exit(trace_commands.run_replays(settings, found, as_json=as_json))
 
 
 @contextmanager

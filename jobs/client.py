@@ -90,6 +90,7 @@ class SearchReply(Reply):
     results: tuple[FoundChunk, ...]
     partial: tuple[str, ...] = ()
     version: str = ""
+    trace_id: str = ""
     stages: tuple[Stage, ...] = ()
 
 

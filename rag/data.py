@@ -269,6 +269,7 @@ class Prompt:
     messages: tuple[Message, ...]
     passages: tuple[Passage, ...]
     num_passages_dropped: int = 0  # by the token budget
+    partial: tuple[str, ...] = ()  # shards that gave no neighbours in time, in words
 
 
 @dataclass(frozen=True, slots=True)

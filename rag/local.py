@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from rag.config import RagConfig
-from rag.data import Chunk, EncodedQuery, ShardCandidates, Vector
+from rag.data import Chunk, EncodedQuery, Prompt, ShardCandidates, Vector
+from rag.errors import ModelError
 from rag.ids import ChunkId, VersionId
 from rag.index.manifest import check_compatible
-from rag.index.shard import open_shard
+from rag.index.shard import LocalShard, open_shard
 from rag.index.versions import IndexStore
 from rag.parts import build_embedder, build_generator, build_generator_token_counter, build_reranker
 from rag.pipeline import Pipeline, Timed
@@ -31,8 +32,18 @@ class InProcessShard:
         return Timed(chunks, _ms_since(started))
 
 
+class NoGenerator:
+    """Stands where a pipeline ends with the prompt."""
+
+    def generate(self, prompt: Prompt) -> AsyncIterator[str]:
+        raise ModelError("this pipeline was opened without a generator: it ends with the prompt")
+
+
 class LocalStages:
-    """Implements `rag.pipeline.Stages` with the parts that the configuration names."""
+    """Implements `rag.pipeline.Stages` with the parts that the configuration names.
+
+    Without a generator, follow-ups are rewritten by rules, and asking for an answer raises ModelError.
+    """
 
     def __init__(
         self,
@@ -41,10 +52,10 @@ class LocalStages:
         shards: Sequence[Shard],
         embedder: Embedder,
         reranker: Reranker,
-        generator: Generator,
+        generator: Generator | None = None,
     ) -> None:
         self.shards = [InProcessShard(shard) for shard in shards]
-        self.generator = generator
+        self.generator = generator or NoGenerator()
         self.rewriter = QuestionRewriter(config.rewrite, generator)
         self.count_tokens = build_generator_token_counter(config).count
         self._version, self._embedder, self._reranker = version, embedder, reranker
@@ -65,15 +76,19 @@ class LocalStages:
 
 def local_pipeline(config: RagConfig) -> Pipeline:
     """A pipeline over the live version. Raises what opening it raises: NotFound, IndexMismatch, IndexDamaged."""
-    store = IndexStore(config.index_root)
-    version = store.current()
-    manifest = store.manifest(version)
-    check_compatible(manifest, config)
-    shards = [open_shard(config.index_root, version, shard, config) for shard in range(manifest.num_shards)]
+    version = IndexStore(config.index_root).current()
+    shards = open_shards(config, version)
     stages = LocalStages(
         config, version, shards, build_embedder(config), build_reranker(config), build_generator(config)
     )
     return Pipeline(config, stages)
+
+
+def open_shards(config: RagConfig, version: VersionId) -> list[LocalShard]:
+    """Every shard of a version, live or not. Raises NotFound, IndexMismatch and IndexDamaged."""
+    manifest = IndexStore(config.index_root).manifest(version)
+    check_compatible(manifest, config)
+    return [open_shard(config.index_root, version, shard, config) for shard in range(manifest.num_shards)]
 
 
 def _ms_since(started: float) -> float:

@@ -41,6 +41,7 @@ from rag.guard.input import check_question, direct_injection
 from rag.guard.output import check_answer
 from rag.ids import ChunkId, TraceId, VersionId
 from rag.protocols import Generator, Rewriter
+from rag.provenance import runtime, shaping_settings
 from rag.rerank.combine import combined_scores, rank_candidates
 from rag.rerank.identifiers import identifier_shares
 from rag.search.merge import combine, to_rerank
@@ -154,14 +155,18 @@ class Pipeline:
     def __init__(self, config: RagConfig, stages: Stages) -> None:
         self._config = config
         self._stages = stages
+        self._settings, self._runtime = shaping_settings(config), runtime(config)
 
-    async def retrieve(self, question: Question, recorder: SpanRecorder) -> Retrieval:
-        """Rewrite, encode, search every shard, fuse, read and rerank. Late shards are named in `partial`."""
+    async def retrieve(self, question: Question, recorder: SpanRecorder, query: Query | None = None) -> Retrieval:
+        """Rewrite, encode, search every shard, fuse, read and rerank. Late shards are named in `partial`.
+
+        A `query` that is given replaces the rewriting: a replay has it from the trace.
+        """
         with recorder.span("guard"):
             question = replace(question, text=check_question(question.text, self._config.limits))
         version = self._stages.current_version()  # pinned here, used to the end
         with recorder.span("rewrite"):
-            query = await self._rewrite(question)
+            query = query or await self._rewrite(question)
         with recorder.span("embed") as span:
             vector = await self._stages.encode(query.text)
             span.compute_ms = vector.compute_ms
@@ -250,7 +255,7 @@ class Pipeline:
         config = self._config.assemble
         best = retrieval.ranked[: self._config.rerank.k_passages * 2]  # duplicates make room for the next ones
         with recorder.span("assemble") as span:
-            neighbourhood, fetch_ms, _ = await self._fetch(
+            neighbourhood, fetch_ms, late = await self._fetch(
                 retrieval.encoded, [ranked.chunk.id for ranked in best], retrieval.shard_of, config.neighbours
             )
             started = time.perf_counter()
@@ -266,13 +271,15 @@ class Pipeline:
         turns = self._config.rewrite.max_history_turns
         recent = replace(question, history=question.history[-turns:] if turns else ())
         with recorder.span("prompt"):
-            return build_prompt(retrieval.query, recent, assembly.passages, assembly.num_dropped)
+            prompt = build_prompt(retrieval.query, recent, assembly.passages, assembly.num_dropped)
+        return replace(prompt, partial=tuple(f"shard {shard}" for shard in sorted(late)))
 
     async def answer(self, question: Question, trace_id: TraceId) -> AsyncGenerator[Event]:
         """The answer as it comes about. Closing the iterator stops the generator and frees its slot."""
         recorder = SpanRecorder()
         retrieval = await self.retrieve(question, recorder)
         prompt = await self.prompt(question, retrieval, recorder)
+        retrieval = replace(retrieval, partial=tuple(dict.fromkeys((*retrieval.partial, *prompt.partial))))
         passages = prompt.passages
         yield RetrievalEvent(trace_id, retrieval.encoded.version, passages, retrieval.partial)
 
@@ -350,15 +357,10 @@ class Pipeline:
         finally:
             await _close(pieces)
 
-    def _trace(
-        self,
-        trace_id: TraceId,
-        question: Question,
-        retrieval: Retrieval,
-        prompt: Prompt,
-        answer: Answer,
-        recorder: SpanRecorder,
+    def search_trace(
+        self, trace_id: TraceId, question: Question, retrieval: Retrieval, recorder: SpanRecorder
     ) -> Trace:
+        """What a search leaves behind: everything up to the reranked candidates."""
         config, result = self._config, retrieval.result
         principal = question.principal
         return Trace(
@@ -383,13 +385,31 @@ class Pipeline:
             bm25=_scores(result.bm25),
             fused=_scores(result.fused),
             reranked=_scores(retrieval.reranked),
+            partial=retrieval.partial,
+            spans=recorder.spans,
+            kind="search",
+            settings=self._settings,
+            runtime=self._runtime,
+        )
+
+    def _trace(
+        self,
+        trace_id: TraceId,
+        question: Question,
+        retrieval: Retrieval,
+        prompt: Prompt,
+        answer: Answer,
+        recorder: SpanRecorder,
+    ) -> Trace:
+        return replace(
+            self.search_trace(trace_id, question, retrieval, recorder),
+            kind="answer",
             passages=tuple(passage.chunk.id for passage in prompt.passages),
             messages=prompt.messages,
             answer=answer.text,
             citations=tuple(citation.chunk_id for citation in answer.citations),
             abstained=answer.abstained,
             partial=answer.partial,
-            spans=recorder.spans,
             num_prompt_tokens=answer.num_prompt_tokens,
             num_output_tokens=answer.num_output_tokens,
         )

@@ -8,18 +8,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from sqlalchemy import Column, MetaData, String, Table, Text, create_engine, event, insert, select
 from sqlalchemy.engine import Engine, make_url
 from sqlalchemy.pool import QueuePool
-from sqlalchemy.schema import CreateTable
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from rag.data import AbstainReason, Message, Principal, Span, Turn
 from rag.errors import InputError, NotFound
 from rag.ids import ChunkId, TraceId, VersionId, digest
 
+TraceKind = Literal["answer", "search"]
 Scores = tuple[tuple[ChunkId, float], ...]  # one stage's candidates, best first
 
 
@@ -64,6 +65,9 @@ class Trace:
     spans: tuple[Span, ...] = ()
     num_prompt_tokens: int = 0
     num_output_tokens: int = 0
+    kind: TraceKind = "answer"  # a search has no passages, no prompt and no answer
+    settings: Mapping[str, str] = field(default_factory=dict)  # rag.provenance.shaping_settings; empty: not recorded
+    runtime: Mapping[str, str] = field(default_factory=dict)  # rag.provenance.runtime of the process that kept it
 
     def to_json(self) -> str:
         """The trace as one JSON object; `from_json` gives an equal one back."""
@@ -120,7 +124,7 @@ class TraceStore:
         with self._engine.begin() as connection:
             connection.execute(CreateTable(_traces, if_not_exists=True))
             for index in sorted(_traces.indexes, key=lambda index: str(index.name)):
-                index.create(connection, checkfirst=True)
+                connection.execute(CreateIndex(index, if_not_exists=True))  # another replica may be opening it too
 
     def save(self, trace: Trace) -> None:
         """Keeps the trace; it is there for every reader when this returns."""
@@ -144,6 +148,14 @@ class TraceStore:
         if row is None or not (principal.operator or row.asker == identity_of(principal)):
             raise NotFound(f"there is no trace {trace_id} that you can read")
         return Trace.from_json(row.body)
+
+    def ids(self, principal: Principal, limit: int | None = None) -> list[TraceId]:
+        """The ids of the traces that the principal can read, newest first; all of them without a limit."""
+        query = select(_traces.c.id).order_by(_traces.c.created_at.desc(), _traces.c.id).limit(limit)
+        if not principal.operator:
+            query = query.where(_traces.c.asker == identity_of(principal))
+        with self._engine.connect() as connection:
+            return [TraceId(name) for name in connection.execute(query).scalars()]
 
     def close(self) -> None:
         """Closes every connection."""

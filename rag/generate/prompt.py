@@ -60,6 +60,7 @@ _SPECIAL_TOKEN = re.compile(
 )
 _INSTRUCTION_TAG = re.compile(r"\[(/?INST)\]")
 _FIGURES = {"<": "‹", ">": "›"}
+_PASSAGE_BLOCK = re.compile(r"<passage>\n\[(\d+)\] (.*?)\n</passage>", re.DOTALL)  # what `_passage_block` writes
 
 _REFUSAL_WORDS = re.compile(
     r"\b(?:documents?|passages?|context|sources?|texts?|information)\b.{0,40}"
@@ -87,6 +88,12 @@ def build_prompt(query: Query, question: Question, passages: Sequence[Passage], 
 def question_of(prompt: Prompt) -> str:
     """The question that a prompt of `build_prompt` ends with; the whole last message of another prompt."""
     return prompt.messages[-1].content.rpartition(_QUESTION)[2] if prompt.messages else ""
+
+
+def passage_texts(messages: Sequence[Message]) -> dict[int, str]:
+    """The passages that messages of `build_prompt` show, by number, as they show them; none in other messages."""
+    asked = messages[-1].content if messages else ""
+    return {int(number): text for number, text in _PASSAGE_BLOCK.findall(asked)}
 
 
 def neutralise(text: str) -> str:

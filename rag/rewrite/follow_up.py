@@ -13,6 +13,7 @@ from rag.rewrite.words import content_stems, content_words, exact_terms, stem
 
 logger = logging.getLogger(__name__)
 
+BY_MODEL = "follow_up_model"  # in `Query.rewrites`: the words are a language model's, so they can't be made again
 MIN_STAND_ALONE_WORDS = 6  # content words that make the model unnecessary
 MIN_OWN_WORDS = 3  # content words that make words of earlier turns harmful
 _MAX_TURN_CHARACTERS = 300  # of an earlier message, in the prompt
@@ -69,7 +70,7 @@ class QuestionRewriter:
         if not is_faithful(rewritten, question.text, turns):
             logger.info("rewrite: the model strayed, using words of the history")
             return self.rewrite_without_model(question)
-        return self._query(rewritten, question.text, "follow_up_model")
+        return self._query(rewritten, question.text, BY_MODEL)
 
     def rewrite_without_model(self, question: Question) -> Query:
         """The query of rules alone: also what a caller uses when the model is late."""

@@ -13,8 +13,10 @@ import pytest
 
 from bench.sample_access import read_sample_access
 from jobs.client import ServiceError
+from jobs.trace_commands import replay_stored
 from rag.data import Question
 from rag.evaluate.golden import GoldenQuestion, holds_span, read_golden, read_principals
+from rag.ids import TraceId
 from rag.index.versions import IndexStore
 from rag.local import local_pipeline
 from rag.trace import SpanRecorder
@@ -102,6 +104,18 @@ async def test_the_cluster_and_one_process_agree_up_to_the_prompt(service: LiveS
         assert [tuple(pair) for pair in trace["fused"]] == [(c.chunk_id, c.score) for c in retrieval.result.fused]
         assert [pair[0] for pair in trace["reranked"]] == [c.chunk_id for c in retrieval.reranked]
         assert [message["content"] for message in trace["messages"]] == [m.content for m in prompt.messages]
+
+
+def test_the_traces_of_the_service_replay_bit_by_bit(service: LiveService) -> None:
+    trace_ids: list[str] = []
+    for question in [*_kind("lookup")[:6], *_kind("identifier")[:2]]:
+        with service.client(question.asker) as client:
+            trace_ids.append(client.search(question.text, 5).trace_id)
+    for question in [*_kind("table")[:2], *_kind("follow_up")[:2]]:
+        with service.client(question.asker) as client:
+            trace_ids.append(client.ask(question.text, question.history).trace_id)
+    found = replay_stored(service.config, [TraceId(trace_id) for trace_id in trace_ids])
+    assert [(one.verdict, one.difference, one.reasons) for one in found] == [("identical", None, ())] * len(found)
 
 
 def test_a_follow_up_is_searched_for_with_what_it_refers_to(service: LiveService) -> None:

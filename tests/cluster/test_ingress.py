@@ -68,7 +68,9 @@ class InProcess:
             raise self.fails_with
         recorder = SpanRecorder()
         retrieval = await self._pipeline.retrieve(question, recorder)
-        return search_message(retrieval, recorder.spans, k)
+        trace = self._pipeline.search_trace(new_trace_id(), question, retrieval, recorder)
+        self._traces.save(trace)
+        return search_message(retrieval, trace, k)
 
     async def index(self) -> IndexMessage:
         return index_message(self._store.manifest(self._version))
@@ -169,6 +171,15 @@ def test_a_trace_is_read_by_its_asker_and_by_operators_alone(client: TestClient)
     assert refused.json()["message"].replace(asked["trace_id"], "ID") == missing.json()["message"].replace(
         "nothing", "ID"
     )
+
+
+def test_a_search_leaves_a_trace_without_a_prompt(client: TestClient) -> None:
+    found = client.post("/v1/search", json={"query": "zone B", "k": 1}, headers=_as("ann")).json()
+    path = f"/v1/traces/{found['trace_id']}"
+    trace = Trace.from_json(client.get(path, headers=_as("ann")).text)
+    assert (trace.kind, trace.question, trace.messages, trace.answer) == ("search", "zone B", (), "")
+    assert trace.reranked[0][0] == found["results"][0]["chunk_id"]
+    assert client.get(path, headers=_as("hr")).status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/v1/query", "/v1/search"])

@@ -122,6 +122,23 @@ async def test_a_shard_that_does_not_answer_is_left_out_and_named(pipeline: Pipe
     assert done.answer.partial == ("shard 1",)
 
 
+async def test_a_shard_that_is_late_with_the_neighbours_makes_the_answer_partial(
+    pipeline: Pipeline, stages: LocalStages
+) -> None:
+    class LateTwice(InProcessShard):
+        async def fetch(
+            self, query: EncodedQuery, chunk_ids: Sequence[ChunkId], neighbours: int = 0
+        ) -> Timed[list[Chunk]]:
+            if neighbours:
+                raise ShardUnavailable(1, 10.0)
+            return await super().fetch(query, chunk_ids, neighbours)
+
+    stages.shards[1] = LateTwice(stages.shards[1]._shard)
+    events, done = await _ask(pipeline)
+    assert isinstance(events[0], RetrievalEvent)
+    assert events[0].partial == done.answer.partial == done.trace.partial == ("shard 1",)
+
+
 async def test_without_the_reranker_the_first_stage_ranks_and_says_so(
     pipeline: Pipeline, stages: LocalStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,8 @@
 """Traces kept, read and guarded."""
 
+import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -40,11 +42,22 @@ TRACE = Trace(
     spans=(Span("search", 1.5, 20.25, 18.0, {"out": 50}),),
     num_prompt_tokens=400,
     num_output_tokens=12,
+    settings={"search.k_dense": "50"},
+    runtime={"numpy": "2.0"},
 )
 
 
 def test_a_trace_survives_json() -> None:
     assert Trace.from_json(TRACE.to_json()) == TRACE
+
+
+def test_a_trace_of_before_settings_were_recorded_is_still_read() -> None:
+    row = json.loads(TRACE.to_json())
+    for name in ("kind", "settings", "runtime"):
+        del row[name]
+    old = Trace.from_json(json.dumps(row))
+    assert (old.kind, old.settings, old.runtime) == ("answer", {}, {})
+    assert old == replace(TRACE, settings={}, runtime={})
 
 
 finite = st.floats(allow_nan=False)
@@ -108,6 +121,17 @@ def test_for_anybody_else_a_trace_does_not_exist(store: TraceStore) -> None:
     assert len(messages) == 1
 
 
+def test_traces_are_listed_newest_first_to_whoever_can_read_them(store: TraceStore) -> None:
+    for day, asker in ((1, ADA), (3, replace(ADA, subject="bob")), (2, ADA)):
+        made = datetime(2024, 5, day, tzinfo=UTC)
+        store.save(replace(TRACE, id=TraceId(f"t{day}"), created_at=made, asker=identity_of(asker)))
+    operator = Principal("op", "", frozenset(), operator=True)
+    assert store.ids(operator) == ["t3", "t2", "t1"]
+    assert store.ids(operator, limit=2) == ["t3", "t2"]
+    assert store.ids(ADA) == ["t2", "t1"]
+    assert store.ids(replace(ADA, tenant="other")) == []
+
+
 def test_threads_can_save_and_load_at_once(store: TraceStore) -> None:
     errors: list[Exception] = []
 
@@ -139,6 +163,13 @@ def test_a_file_is_opened_again_and_by_two_stores_at_once(tmp_path: Path) -> Non
     assert second.load(TRACE.id, ADA) == TRACE
     with create_engine(url).connect() as connection:
         assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+
+
+def test_several_replicas_open_a_new_database_at_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        stores = list(pool.map(lambda _: TraceStore(f"sqlite:///{tmp_path}/traces.db"), range(16)))
+    stores[0].save(TRACE)
+    assert stores[-1].load(TRACE.id, ADA) == TRACE
 
 
 # ---------------------------------------------------------------- spans
