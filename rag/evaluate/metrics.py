@@ -49,6 +49,18 @@ def context_precision(ranking: Sequence[Id], grades: Mapping[Id, int]) -> float:
     return mean(precisions)
 
 
+def ann_recall_at_k(found: Sequence[Id], exact: Sequence[Id], k: int) -> float:
+    """The share of the k exact nearest that an approximate search has among its own first k (SPEC C2).
+
+    Both are best first. `exact` may hold fewer than k, where fewer are there to find. Raises ValueError where it is
+    empty: of nothing there is no share.
+    """
+    nearest = set(exact[:k])
+    if not nearest:
+        raise ValueError(f"recall@{k} of an approximate search needs exact neighbours to compare with, got none")
+    return len(nearest & set(found[:k])) / len(nearest)
+
+
 def mean(values: Iterable[float]) -> float:
     """The arithmetic mean; 0.0 of nothing."""
     listed = list(values)

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.evaluate.metrics import context_precision, hit_rate_at_k, mean, mrr_at_k, ndcg_at_k, recall_at_k
+from rag.evaluate.metrics import (
+    ann_recall_at_k,
+    context_precision,
+    hit_rate_at_k,
+    mean,
+    mrr_at_k,
+    ndcg_at_k,
+    recall_at_k,
+)
 
 GRADES = {"a": 0, "b": 2, "c": 1}
 
@@ -54,6 +62,19 @@ def test_context_precision_averages_precision_at_the_ranks_of_the_relevant() -> 
     assert context_precision(["b", "a", "c"], GRADES) == pytest.approx((1 + 2 / 3) / 2)
     assert context_precision(["b", "c", "a"], GRADES) == 1.0
     assert context_precision(["a"], GRADES) == 0.0
+
+
+def test_ann_recall_is_the_share_of_the_exact_nearest_that_were_found_in_any_order() -> None:
+    exact = ["a", "b", "c", "d"]
+    assert ann_recall_at_k(["d", "c", "b", "a"], exact, 4) == 1.0
+    assert ann_recall_at_k(["a", "x", "b", "c"], exact, 4) == 0.75
+    assert ann_recall_at_k(["c", "a"], exact, 2) == 0.5  # "c" is the third nearest: no neighbour of the first two
+
+
+def test_ann_recall_asks_for_no_more_than_there_is_to_find() -> None:
+    assert ann_recall_at_k(["a"], ["a"], 10) == 1.0
+    with pytest.raises(ValueError, match="got none"):
+        ann_recall_at_k(["a"], [], 10)
 
 
 @pytest.mark.parametrize("metric", [recall_at_k, ndcg_at_k])
