@@ -27,6 +27,7 @@ def _resolve(path: Path, info: ValidationInfo) -> Path:
     return path if base is None or path.is_absolute() else (base / path).resolve()
 
 
+Engine = Literal["auto", "torch", "int8"]
 ConfigPath = Annotated[Path, AfterValidator(_resolve)]
 
 
@@ -89,6 +90,7 @@ class EmbedConfig(Section):
     batch_tokens: int = Field(4_096, ge=256, description="Padded tokens of one forward pass; memory grows with it.")
     num_threads: int = Field(0, ge=0, description="CPU threads of an encoding job; 0 takes every core.")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU when there is one.")
+    engine: Engine = Field("auto", description="int8 runs a BERT in 8 bits, on a CPU; auto does where it can.")
 
 
 class DenseIndexConfig(Section):
@@ -155,6 +157,7 @@ class RerankConfig(Section):
     batch_tokens: int = Field(4_096, ge=256, description="Padded tokens of one forward pass.")
     num_threads: int = Field(0, ge=0, description="CPU threads; 0 takes every core.")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU when there is one.")
+    engine: Engine = Field("auto", description="int8 runs a BERT in 8 bits, on a CPU; auto does where it can.")
 
 
 class AssembleConfig(Section):
@@ -187,8 +190,18 @@ class GenerateConfig(Section):
         "drop",
         description="What becomes of a sentence that no passage supports. When none is left, passages are quoted.",
     )
+    evidence_file: ConfigPath | None = Field(
+        None,
+        description="JSON of the calibrated P(answerable), for one encoder and reranker; python -m bench.abstention.",
+    )
+    min_answerable: float | None = Field(
+        None,
+        ge=0.0,
+        le=1.0,
+        description="Abstain below this P(answerable); left out: the threshold in `evidence_file`.",
+    )
     min_evidence: float = Field(
-        0.30, description="Abstain when no passage has a dense cosine this high; a first value, not yet calibrated."
+        0.30, description="Without a calibration: abstain when no passage has a dense cosine this high."
     )
 
 
@@ -228,6 +241,29 @@ class AuthConfig(Section):
     )
 
 
+class SmokeConfig(Section):
+    """The test that a new version has to pass before an ingest makes it live: golden questions, searched and fused.
+
+    It loads the encoder and no other model. `quire publish` does without it.
+    """
+
+    golden_file: ConfigPath | None = Field(None, description="A golden.jsonl; left out: no test.")
+    principals_file: ConfigPath | None = Field(
+        None, description="Who asks; left out: principals.yaml beside the golden file."
+    )
+    k: int = Field(10, ge=1, description="Fused candidates among which the answer has to be.")
+    min_recall: float = Field(0.8, ge=0.0, le=1.0, description="Least mean recall@k; below it nothing is published.")
+    max_zero_result_share: float = Field(0.02, ge=0.0, le=1.0, description="Most questions that may find nothing.")
+    max_questions: int = Field(50, ge=1, description="A seeded sample of so many is asked; time grows with it.")
+    min_indexed_share: float = Field(
+        0.9,
+        ge=0.0,
+        le=1.0,
+        description="Least share of the questions whose documents the version holds; the others are not asked. 0 where "
+        "other documents than those of the golden set may be indexed.",
+    )
+
+
 class TraceConfig(Section):
     """Where traces are kept."""
 
@@ -254,6 +290,7 @@ class RagConfig(Section):
     limits: LimitsConfig = LimitsConfig()
     auth: AuthConfig = AuthConfig()
     trace: TraceConfig = TraceConfig()
+    smoke: SmokeConfig = SmokeConfig()
 
     @property
     def index_root(self) -> Path:
@@ -262,13 +299,13 @@ class RagConfig(Section):
     def index_fingerprint(self) -> str:
         """A hash of exactly the settings that shape what is in an index.
 
-        Left out: threads, batch sizes and devices (same vectors), limits, and who may read (access is data of each
-        document, compared document by document).
+        Left out: threads, batch sizes, devices and engines (vectors so near that they rank alike), limits, the smoke
+        test, and who may read (access is data of each document, compared document by document).
         """
         shaping = {
             "parse": self.parse.model_dump(mode="json"),
             "chunk": self.chunk.model_dump(mode="json"),
-            "embed": self.embed.model_dump(mode="json", exclude={"batch_tokens", "num_threads", "device"}),
+            "embed": self.embed.model_dump(mode="json", exclude={"batch_tokens", "num_threads", "device", "engine"}),
             "index": self.index.model_dump(mode="json", exclude={"max_error_share"}),
         }
         return digest(json.dumps(shaping, sort_keys=True))

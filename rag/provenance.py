@@ -11,8 +11,8 @@ from rag.config import RagConfig, Section
 from rag.ids import digest
 from rag.models import MODELS
 
-_SPEED = {"batch_tokens", "num_threads", "device"}  # how fast a model runs, not what it is
-_LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
+_SPEED = {"batch_tokens", "num_threads", "device", "engine"}  # how fast a model runs, not what it is
+_LIBRARIES = ("onnxruntime", "torch", "transformers", "tokenizers", "numpy")
 
 
 def shaping_settings(config: RagConfig) -> dict[str, str]:
@@ -39,12 +39,16 @@ def runtime(config: RagConfig) -> dict[str, str]:
     """What decides the last bits of a model's arithmetic in this process, beside the hardware.
 
     The number of threads is part of it: it decides how a matrix is cut, and with that the order of its sums. The
-    default encoder and reranker give other last bits on one thread than on two.
+    default encoder and reranker give other last bits on one thread than on two in torch, and the same ones in 8 bits.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     found: dict[str, str] = {}
     for name, model in (("embed", config.embed), ("rerank", config.rerank)):
-        found |= {f"{name}.threads": str(model.num_threads or cores), f"{name}.device": model.device}
+        found |= {
+            f"{name}.threads": str(model.num_threads or cores),
+            f"{name}.device": model.device,
+            f"{name}.engine": model.engine,
+        }
     for name in _LIBRARIES:
         try:
             found[name] = metadata.version(name)

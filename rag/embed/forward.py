@@ -3,9 +3,13 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
+
+from rag.embed.bert_int8 import can_run_in_int8
 
 
 def use_threads(num_threads: int) -> None:
@@ -22,6 +26,13 @@ def pick_device(device: str) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return torch.device(device)
+
+
+def pick_engine(engine: Literal["auto", "torch", "int8"], device: torch.device, directory: Path) -> str:
+    """`torch` or `int8`; `auto` takes 8 bits on a CPU, for models that can run in them."""
+    if engine == "auto":
+        return "int8" if device.type == "cpu" and can_run_in_int8(directory) else "torch"
+    return engine
 
 
 @contextmanager

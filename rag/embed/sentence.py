@@ -2,57 +2,60 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from rag.config import EmbedConfig
 from rag.data import Vectors
-from rag.embed.forward import length_batches, padded, pick_device, quiet_loading, use_threads
+from rag.embed.bert_int8 import Int8Bert
+from rag.embed.forward import length_batches, padded, pick_device, pick_engine, quiet_loading, use_threads
 from rag.errors import ModelError
+
+Pooling = Literal["mean", "cls"]
 
 
 class SentenceEncoder:
     """Embeds texts with the encoder in a directory, as sentence-transformers would.
 
+    On a CPU a BERT runs in 8 bits (`rag.embed.bert_int8`), anything else and everything on a GPU in torch.
     `num_truncated` counts the texts that were cut at the window since the encoder was built. Only the tokens up to the
     window shape the vector.
     """
 
     def __init__(self, model_directory: Path, config: EmbedConfig) -> None:
-        use_threads(config.num_threads)
-        self._device = pick_device(config.device)
         self._config = config
-        self._pooling = _pooling(model_directory)
+        pooling = _pooling(model_directory)
+        device = pick_device(config.device)
+        self._engine = pick_engine(config.engine, device, model_directory)
         try:
             with quiet_loading():
                 self._tokenizer = AutoTokenizer.from_pretrained(model_directory, local_files_only=True)
-                # float32 also where bfloat16 would run: queries and passages are embedded on different machines, and
-                # the scores of a shard must compare with those of another.
-                model = AutoModel.from_pretrained(model_directory, local_files_only=True, dtype=torch.float32)
+                settings = AutoConfig.from_pretrained(model_directory, local_files_only=True)
+                if self._engine == "int8":
+                    self._run = Int8Bert(model_directory, pooling, config.num_threads).run
+                else:
+                    self._run = _TorchEncoder(model_directory, pooling, device, config).run
         except (OSError, ValueError) as error:
             raise ModelError(f"{model_directory} holds no encoder that transformers can load: {error}") from error
-        self._model = model.eval().to(self._device)
-        positions = getattr(model.config, "max_position_embeddings", config.max_tokens)
+        self._dim = int(settings.hidden_size)
+        positions = getattr(settings, "max_position_embeddings", config.max_tokens)
         self._max_tokens = min(config.max_tokens, positions, self._tokenizer.model_max_length)
         self.num_truncated = 0
 
     def __repr__(self) -> str:
-        return f"SentenceEncoder(dim={self.dim}, max_tokens={self._max_tokens}, device={self._device})"
+        return f"SentenceEncoder(dim={self.dim}, max_tokens={self._max_tokens}, engine={self._engine})"
 
     @property
     def dim(self) -> int:
-        return int(self._model.config.hidden_size)
+        return self._dim
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors (n, dim), row i for texts[i]; equal up to float noise however the texts are batched."""
-        rows = self._tokenized([self._config.passage_prefix + text for text in texts])
-        vectors = np.empty((len(rows), self.dim), dtype=np.float32)
-        for places in length_batches([len(row) for row in rows], self._config.batch_tokens):
-            vectors[places] = self._encode([rows[place] for place in places])
-        return vectors
+        """Unit vectors (n, dim), row i for texts[i]; in torch equal up to float noise however the texts are batched."""
+        return self._encode(self._tokenized([self._config.passage_prefix + text for text in texts]))
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors (n, dim), row i for texts[i]; bit-identical whichever other texts come along.
@@ -62,9 +65,7 @@ class SentenceEncoder:
         """
         rows = self._tokenized([self._config.query_prefix + text for text in texts])
         distinct = {tuple(row): self._encode([row])[0] for row in rows}
-        if not rows:
-            return np.empty((0, self.dim), dtype=np.float32)
-        return np.stack([distinct[tuple(row)] for row in rows])
+        return np.stack([distinct[tuple(row)] for row in rows]) if rows else self._encode([])
 
     def _tokenized(self, texts: list[str]) -> list[list[int]]:
         if not texts:
@@ -75,7 +76,35 @@ class SentenceEncoder:
         return rows
 
     def _encode(self, rows: list[list[int]]) -> Vectors:
-        ids = padded(rows, self._tokenizer.pad_token_id or 0).to(self._device)
+        if not rows:
+            return np.empty((0, self.dim), dtype=np.float32)
+        vectors: Vectors = self._run(rows)
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        if not np.isfinite(vectors).all():
+            raise ModelError(f"the encoder gave a vector that is not finite for one of {len(rows)} texts")
+        return vectors
+
+
+class _TorchEncoder:
+    """The pooled states of rows of token ids, in padded batches of similar length."""
+
+    def __init__(self, directory: Path, pooling: Pooling, device: torch.device, config: EmbedConfig) -> None:
+        use_threads(config.num_threads)
+        # float32 also where bfloat16 would run: queries and passages are embedded on different machines, and the scores
+        # of a shard must compare with those of another.
+        model = AutoModel.from_pretrained(directory, local_files_only=True, dtype=torch.float32)
+        self._model = model.eval().to(device)
+        self._pooling, self._device, self._batch_tokens = pooling, device, config.batch_tokens
+
+    def run(self, rows: Sequence[Sequence[int]]) -> Vectors:
+        """(n, dim), row i for rows[i]."""
+        vectors = np.empty((len(rows), self._model.config.hidden_size), dtype=np.float32)
+        for places in length_batches([len(row) for row in rows], self._batch_tokens):
+            vectors[places] = self._pooled([rows[place] for place in places])
+        return vectors
+
+    def _pooled(self, rows: Sequence[Sequence[int]]) -> Vectors:
+        ids = padded(rows, self._model.config.pad_token_id or 0).to(self._device)
         mask = padded([[1] * len(row) for row in rows], 0).to(self._device)
         with torch.inference_mode():
             states = self._model(input_ids=ids, attention_mask=mask).last_hidden_state  # (n, longest, dim)
@@ -84,9 +113,7 @@ class SentenceEncoder:
             else:
                 weights = mask.unsqueeze(-1).to(states.dtype)
                 pooled = (states * weights).sum(dim=1) / weights.sum(dim=1)
-            vectors: Vectors = torch.nn.functional.normalize(pooled, dim=1).cpu().numpy()
-        if not np.isfinite(vectors).all():
-            raise ModelError(f"the encoder gave a vector that is not finite for one of {len(rows)} texts")
+        vectors: Vectors = pooled.cpu().numpy()
         return vectors
 
 
@@ -111,7 +138,7 @@ class _PoolingConfig(BaseModel):
         return self.pooling_mode or "+".join(flags)
 
 
-def _pooling(directory: Path) -> str:
+def _pooling(directory: Path) -> Pooling:
     """How token states become one vector: "mean" or "cls"; mean where the directory does not say."""
     modules, pooling = directory / "modules.json", directory / "1_Pooling" / "config.json"
     try:
@@ -122,9 +149,11 @@ def _pooling(directory: Path) -> str:
         mode = _PoolingConfig.model_validate_json(pooling.read_bytes()).mode if pooling.is_file() else "mean"
     except ValidationError as error:
         raise ModelError(f"{directory}: {modules.name} or {pooling.name} is not readable: {error}") from error
-    if mode not in ("mean", "cls"):
-        raise ModelError(f"{directory} pools by {mode!r}; expected mean or cls")
-    return mode
+    match mode:
+        case "mean" | "cls":
+            return mode
+        case _:
+            raise ModelError(f"{directory} pools by {mode!r}; expected mean or cls")
 
 
 _MODULES = TypeAdapter(list[_Module])

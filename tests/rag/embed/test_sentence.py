@@ -16,7 +16,7 @@ from rag.errors import ModelError
 from rag.models import resolve
 from tests.tiny_models import tiny_encoder
 
-CONFIG = EmbedConfig(num_threads=1, device="cpu", max_tokens=64, batch_tokens=256)
+CONFIG = EmbedConfig(engine="torch", num_threads=1, device="cpu", max_tokens=64, batch_tokens=256)
 TEXTS = [
     "how many days of leave",
     "",
@@ -96,6 +96,16 @@ def test_the_models_own_window_is_a_limit_too(directory: Path) -> None:
     assert encoder.num_truncated == 1
 
 
+def test_a_bert_runs_in_8_bits_on_a_cpu_unless_told_otherwise(directory: Path, encoder: SentenceEncoder) -> None:
+    in_8_bits = SentenceEncoder(directory, CONFIG.model_copy(update={"engine": "auto"}))
+    assert "engine=int8" in repr(in_8_bits)
+    assert "engine=torch" in repr(encoder)
+    vectors = in_8_bits.embed_passages(TEXTS)
+    assert ((vectors * encoder.embed_passages(TEXTS)).sum(axis=1) > 0.99).all()
+    assert np.array_equal(in_8_bits.embed_queries(TEXTS), vectors)
+    assert in_8_bits.embed_passages([]).shape == (0, 32)
+
+
 def test_prefixes_are_part_of_the_text(directory: Path, encoder: SentenceEncoder) -> None:
     prefixed = SentenceEncoder(directory, CONFIG.model_copy(update={"query_prefix": "q: ", "passage_prefix": "p: "}))
     assert np.array_equal(prefixed.embed_queries(["leave"]), encoder.embed_queries(["q: leave"]))
@@ -144,8 +154,10 @@ def test_the_default_encoder_agrees_with_sentence_transformers() -> None:
     directory = resolve("all-MiniLM-L6-v2", DEFAULT_MODELS)
     texts = [*TEXTS, "Überstunden werden am Freitag abgerechnet.", "word " * 400]
     reference = sentence_transformers.SentenceTransformer(str(directory), device="cpu").encode(texts)
-    vectors = SentenceEncoder(directory, EmbedConfig(device="cpu")).embed_passages(texts)
-    assert ((vectors * reference).sum(axis=1) > 0.9999).all()
+    exact = SentenceEncoder(directory, EmbedConfig(device="cpu", engine="torch")).embed_passages(texts)
+    assert ((exact * reference).sum(axis=1) > 0.9999).all()
+    in_8_bits = SentenceEncoder(directory, EmbedConfig(device="cpu", engine="int8")).embed_passages(texts)
+    assert ((in_8_bits * reference).sum(axis=1) > 0.97).all()
 
 
 @pytest.mark.models

@@ -11,7 +11,7 @@ from rag.models import resolve
 from rag.rerank.cross_encoder import CrossEncoder
 from tests.tiny_models import tiny_cross_encoder, tiny_encoder
 
-CONFIG = RerankConfig(num_threads=1, device="cpu", max_tokens=64, batch_tokens=256)
+CONFIG = RerankConfig(engine="torch", num_threads=1, device="cpu", max_tokens=64, batch_tokens=256)
 QUESTION = "how many days of leave"
 PASSAGES = ["an employee has two days", "", "the travel policy " * 40, "Zebra 42!", "more work"]
 DEFAULT_MODELS = Path("var/models")
@@ -62,6 +62,14 @@ def test_many_questions_score_as_each_alone(cross_encoder: CrossEncoder) -> None
     assert [len(logits) for logits in together] == [5, 0, 3, 1]
     for logits, (question, passages) in zip(together, queries, strict=True):
         np.testing.assert_allclose(logits, cross_encoder.score(question, passages), atol=1e-5)
+
+
+def test_in_8_bits_a_pair_keeps_every_bit_in_any_company(directory: Path, cross_encoder: CrossEncoder) -> None:
+    in_8_bits = CrossEncoder(directory, CONFIG.model_copy(update={"engine": "int8"}))
+    logits = in_8_bits.score(QUESTION, PASSAGES)
+    assert np.corrcoef(logits, cross_encoder.score(QUESTION, PASSAGES))[0, 1] > 0.95
+    mixed = in_8_bits.score_many([("who", PASSAGES[:2]), (QUESTION, PASSAGES[1:])])
+    assert mixed[1] == logits[1:]
 
 
 def test_the_end_of_a_long_passage_is_cut_and_counted(cross_encoder: CrossEncoder) -> None:
