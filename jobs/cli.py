@@ -16,6 +16,7 @@ from rag.config import RagConfig, load_config
 from rag.errors import ConfigError, IndexMismatch, InputError, RagError
 
 LOCAL = Path("serve_configs/local")
+GOLDEN = Path("bench/sample/golden.jsonl")
 DEFAULT_URL = "http://127.0.0.1:8000"
 MIN_SHARES = 8
 
@@ -98,10 +99,44 @@ def ingest(
 
 
 def _submit_ingest(cluster: local_cluster.ClusterRecord, config: Path, paths: list[Path], flags: list[str]) -> int:
-    entry = [sys.executable, "-m", "jobs.ingest", "--config", str(config.resolve()), *flags]
-    command = [local_cluster.ray_program("ray"), "job", "submit", "--address", cluster.dashboard, "--", *entry]
-    command += [str(path.resolve()) for path in paths]  # the job does not start in this folder
+    places = [str(path.resolve()) for path in paths]  # the job does not start in this folder
+    return _submit(cluster, ["jobs.ingest", "--config", str(config.resolve()), *flags, *places])
+
+
+def _submit(cluster: local_cluster.ClusterRecord, entry: list[str]) -> int:
+    """Run a module with its arguments as a Ray job; the job's exit code."""
+    command = [local_cluster.ray_program("ray"), "job", "submit", "--address", cluster.dashboard, "--"]
+    command += [sys.executable, "-m", *entry]
     return subprocess.run(command, env=local_cluster.ray_environment(), check=False).returncode
+
+
+@app.command()
+def synthesize(
+    out: Annotated[Path, typer.Option("--out", help="JSONL file to write.")],
+    config: ConfigOption = LOCAL / "rag.yaml",
+    corpus: Annotated[
+        Path | None, typer.Option("--corpus", help="Folder of a test collection, in place of the live index.")
+    ] = None,
+    source: Annotated[str, typer.Option("--source", help="rules, llm or both.")] = "rules",
+    max_chunks: Annotated[int, typer.Option("--max-chunks", min=1, help="A seeded sample of the chunks.")] = 1_000,
+    questions_per_chunk: Annotated[int, typer.Option("--questions-per-chunk", min=1, help="Of each source.")] = 3,
+    k: Annotated[int, typer.Option("--k", min=1, help="A question must find its chunk among so many.")] = 5,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    submit: Annotated[bool, typer.Option("--submit", help="Run it as a Ray job on the cluster of `quire up`.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make questions that chunks of the live index answer, for training. Exit code 1 when none was kept."""
+    from jobs.synthesize import arguments_of, check_source, run
+    from rag.train.synthesize import SynthesisOptions
+
+    options = SynthesisOptions(check_source(source), max_chunks, questions_per_chunk, k, seed=seed)
+    if not submit:
+        raise typer.Exit(run(config, out, options, corpus=corpus, as_json=as_json))
+    cluster = local_cluster.find_cluster(_record_file(load_config(config)))
+    if cluster is None:
+        raise RagError("no cluster to submit to: run `quire up --no-serve` first")
+    entry = ["jobs.synthesize", *arguments_of(config, out, options, corpus, as_json=as_json)]
+    raise typer.Exit(_submit(cluster, entry))
 
 
 # ---------------------------------------------------------------- the cluster on this machine
@@ -335,6 +370,90 @@ def replay(
     settings = load_config(config)
     found = trace_commands.stored_ids(settings, trace_ids or (), last, every)
     raise typer.Exit(trace_commands.run_replays(settings, found, as_json=as_json))
+
+
+# ---------------------------------------------------------------- quality
+
+
+DatasetArgument = Annotated[
+    Path,
+    typer.Argument(metavar="[GOLDEN_JSONL | BEIR_FOLDER]", help="What is asked; the sample's golden set if left out."),
+]
+PrincipalsOption = Annotated[
+    Path | None, typer.Option("--principals", help="Who asks; principals.yaml beside the golden set if left out.")
+]
+ServiceOption = Annotated[str, typer.Option("--url", help="Ask this running service; if left out, in this process.")]
+MaxQuestionsOption = Annotated[int | None, typer.Option("--max-questions", min=1, help="A seeded sample of so many.")]
+CacheOption = Annotated[
+    Path | None, typer.Option("--cache", help="Keep the index of a test collection in this folder.")
+]
+OutOption = Annotated[Path | None, typer.Option("--out", help="Write the run here, to be a baseline later.")]
+HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write a page with plots here.")]
+SubmitOption = Annotated[bool, typer.Option("--submit", help="Run it as a Ray job on the cluster of `quire up`.")]
+
+
+@app.command("eval")
+def evaluate(
+    dataset: DatasetArgument = GOLDEN,
+    principals: PrincipalsOption = None,
+    config: ConfigOption = LOCAL / "rag.yaml",
+    url: ServiceOption = "",
+    max_questions: MaxQuestionsOption = None,
+    cache: CacheOption = None,
+    out: OutOption = None,
+    html: HtmlOption = None,
+    submit: SubmitOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure retrieval stage by stage. Exit code 1 when something happened that must never happen."""
+    from jobs.evaluate import EvaluationRequest, request_arguments, run_eval
+
+    request = EvaluationRequest(config, dataset, principals, url, max_questions, cache)
+    if submit:
+        entry = ["jobs.evaluate", *request_arguments(request, out=out, html=html, as_json=as_json)]
+        raise typer.Exit(_submit(_running_cluster(load_config(config)), entry))
+    raise typer.Exit(run_eval(request, out=out, html=html, as_json=as_json))
+
+
+@app.command("gate")
+def gate_command(
+    dataset: DatasetArgument = GOLDEN,
+    baseline: Annotated[
+        Path | None, typer.Option("--baseline", help="An earlier run, written by `quire eval --out`; required.")
+    ] = None,
+    run_file: Annotated[
+        Path | None, typer.Option("--run", help="Compare this stored run instead of measuring one.")
+    ] = None,
+    principals: PrincipalsOption = None,
+    config: ConfigOption = LOCAL / "rag.yaml",
+    url: ServiceOption = "",
+    max_questions: MaxQuestionsOption = None,
+    cache: CacheOption = None,
+    out: OutOption = None,
+    html: HtmlOption = None,
+    submit: SubmitOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure, and say what fell since the baseline. Exit code 1 when anything did, beyond its noise."""
+    from jobs.evaluate import EvaluationRequest, request_arguments, run_gate
+
+    if baseline is None:
+        raise InputError("which run is the baseline? give --baseline FILE; `quire eval --out FILE` writes one")
+    if submit and run_file is not None:
+        raise InputError("a stored run is compared here, without a job: leave out --submit")
+    request = EvaluationRequest(config, dataset, principals, url, max_questions, cache)
+    if submit:
+        arguments = request_arguments(request, out=out, html=html, as_json=as_json, baseline=baseline)
+        raise typer.Exit(_submit(_running_cluster(load_config(config)), ["jobs.evaluate", *arguments]))
+    raise typer.Exit(run_gate(request, baseline, run_file=run_file, out=out, html=html, as_json=as_json))
+
+
+def _running_cluster(settings: RagConfig) -> local_cluster.ClusterRecord:
+    """The cluster of `quire up`. Raises RagError where none runs."""
+    cluster = local_cluster.find_cluster(_record_file(settings))
+    if cluster is None:
+        raise RagError("no cluster to submit to: run `quire up --no-serve` first")
+    return cluster
 
 
 @contextmanager

@@ -83,3 +83,9 @@ class Generator(Protocol):
     def generate(self, prompt: Prompt) -> AsyncIterator[str]:
         """The answer in pieces of text. Closing the iterator frees the model's slot."""
         ...
+
+
+class EntailmentScorer(Protocol):
+    def entail(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The probability, in [0, 1], that each premise entails its hypothesis, in order. Empty in, empty out."""
+        ...

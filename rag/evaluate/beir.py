@@ -39,10 +39,7 @@ class Collection:
 
 def read_collection(folder: Path) -> Collection:
     """The collection in the folder. Raises InputError for a missing file or a line of another shape."""
-    documents = tuple(
-        CorpusDocument(row["_id"], row.get("title", ""), row.get("text", ""))
-        for row in _rows(folder / "corpus.jsonl.gz")
-    )
+    documents = read_documents(folder)
     grades = _read_grades(folder / "qrels" / "test.tsv")
     queries = tuple(
         JudgedQuery(row["_id"], row["text"], grades[row["_id"]])
@@ -50,6 +47,15 @@ def read_collection(folder: Path) -> Collection:
         if any(grade > 0 for grade in grades.get(row["_id"], {}).values())
     )
     return Collection(folder.name, documents, queries)
+
+
+def read_documents(folder: Path) -> tuple[CorpusDocument, ...]:
+    """The corpus of the collection in the folder alone: what may be trained on, since its queries may not. Raises
+    InputError."""
+    return tuple(
+        CorpusDocument(row["_id"], row.get("title", ""), row.get("text", ""))
+        for row in _rows(folder / "corpus.jsonl.gz")
+    )
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:  # Any: whatever else a row holds is not read

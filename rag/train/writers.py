@@ -1,0 +1,102 @@
+"""How prompts become texts in an offline job: many at once, in order."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from rag.data import Prompt
+from rag.embed.forward import length_batches, quiet_loading
+from rag.errors import ModelError
+from rag.generate.sampling import chat_messages
+from rag.protocols import Generator
+
+
+class Writer(Protocol):
+    def write(self, prompts: Sequence[Prompt]) -> list[str]:
+        """What the model says to each prompt, in order."""
+        ...
+
+
+class GeneratorWriter:
+    """Any generator as a writer; up to `concurrency` prompts are under way at once, which an engine may batch."""
+
+    def __init__(self, generator: Generator, concurrency: int = 8) -> None:
+        self._generator, self._concurrency = generator, concurrency
+
+    def write(self, prompts: Sequence[Prompt]) -> list[str]:
+        """What the generator says to each prompt, in order. Not to be called where an event loop runs."""
+        return asyncio.run(self._write_all(prompts))
+
+    async def _write_all(self, prompts: Sequence[Prompt]) -> list[str]:
+        turns = asyncio.Semaphore(self._concurrency)
+
+        async def one(prompt: Prompt) -> str:
+            async with turns:
+                return "".join([piece async for piece in self._generator.generate(prompt)])
+
+        return list(await asyncio.gather(*(one(prompt) for prompt in prompts)))
+
+
+class BatchWriter:
+    """A causal language model in this process that answers prompts of similar length together, greedily.
+
+    The batches depend on the prompts alone, so the same prompts get the same texts on one machine. Measured with the
+    default model on two busy cores: 0.7 to 0.9 s a question.
+    """
+
+    def __init__(self, model_directory: Path, max_new_tokens: int, batch_tokens: int = 4_096) -> None:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        self._max_new_tokens, self._batch_tokens = max_new_tokens, batch_tokens
+        try:
+            with quiet_loading():
+                self._tokenizer = AutoTokenizer.from_pretrained(str(model_directory), local_files_only=True)
+                model = AutoModelForCausalLM.from_pretrained(
+                    str(model_directory), local_files_only=True, dtype=torch.float32
+                )
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{model_directory}: not a causal language model: {error}") from error
+        if self._tokenizer.chat_template is None:
+            raise ModelError(f"{model_directory}: the tokenizer has no chat template")
+        self._fill = self._tokenizer.pad_token_id
+        if self._fill is None:
+            self._fill = self._tokenizer.eos_token_id
+        self._model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+
+    def write(self, prompts: Sequence[Prompt]) -> list[str]:
+        """What the model says to each prompt, in order."""
+        rows = [self._token_ids(prompt) for prompt in prompts]
+        texts = [""] * len(rows)
+        for places in length_batches([len(row) for row in rows], self._batch_tokens):
+            for place, text in zip(places, self._write_batch([rows[place] for place in places]), strict=True):
+                texts[place] = text
+        return texts
+
+    def _token_ids(self, prompt: Prompt) -> list[int]:
+        rendered = self._tokenizer.apply_chat_template(
+            chat_messages(prompt), add_generation_prompt=True, tokenize=True, return_dict=True
+        )
+        return list(rendered["input_ids"])
+
+    def _write_batch(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        import torch
+
+        longest = max(map(len, rows))
+        # Padded on the left: generation goes on from the right end of every row.
+        ids = torch.tensor([[self._fill] * (longest - len(row)) + list(row) for row in rows])
+        mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
+        with torch.inference_mode():
+            written = self._model.generate(
+                ids.to(self._model.device),
+                attention_mask=mask.to(self._model.device),
+                max_new_tokens=self._max_new_tokens,
+                pad_token_id=self._fill,
+                do_sample=False,
+                temperature=None,
+                top_p=None,
+                top_k=None,
+            )
+        texts: list[str] = self._tokenizer.batch_decode(written[:, longest:], skip_special_tokens=True)
+        return texts
