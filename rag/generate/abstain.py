@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from rag.config import GenerateConfig
 from rag.data import AbstainReason, FirstStageScores, Passage
+from rag.generate.evidence import EvidenceCalibration, evidence_of, names_all
 from rag.ids import ChunkId
-from rag.rewrite.words import identifiers, words
 
 # Nothing here may tell "there is none" from "there is one that you may not read".
 _TEXTS: Mapping[AbstainReason, str] = {
@@ -22,26 +22,37 @@ def abstain_reason(
     passages: Sequence[Passage],
     scores: Mapping[ChunkId, FirstStageScores],
     config: GenerateConfig,
+    calibration: EvidenceCalibration | None = None,
+    logits: Mapping[ChunkId, float] | None = None,
 ) -> AbstainReason:
     """Why no answer should be tried; "" where the passages are evidence enough.
 
-    Evidence is a dense cosine of at least `config.min_evidence`, or a passage that holds every identifier of the query:
-    an encoder sees little in "ERR_4031", and a passage that names it is about it.
+    With a calibration, evidence is a P(answerable) of at least `config.min_answerable`, or of the threshold that the
+    calibration holds where that is not set; `logits` are the cross-encoder's, None where it was late. Without one it is
+    a dense cosine of at least `config.min_evidence`. Either way a passage that holds every identifier of the query is
+    evidence: a model sees little in "ERR_4031", and a passage that names it is about it.
     """
     if not passages:
         return "no_passages"
-    if any(
-        passage.chunk.id in scores and scores[passage.chunk.id].dense >= config.min_evidence for passage in passages
-    ):
-        return ""
-    wanted = identifiers(query)
-    if wanted and any(wanted <= set(words(_shown(passage))) for passage in passages):
+    if _enough(query, passages, scores, config, calibration, logits) or names_all(query, passages):
         return ""
     return "low_evidence"
 
 
-def _shown(passage: Passage) -> str:
-    return "\n".join((passage.chunk.metadata.title, *passage.chunk.headings, passage.text))
+def _enough(
+    query: str,
+    passages: Sequence[Passage],
+    scores: Mapping[ChunkId, FirstStageScores],
+    config: GenerateConfig,
+    calibration: EvidenceCalibration | None,
+    logits: Mapping[ChunkId, float] | None,
+) -> bool:
+    judged = None if calibration is None else calibration.judge(evidence_of(query, passages, scores, logits))
+    if judged is None:
+        found = (scores[passage.chunk.id].dense for passage in passages if passage.chunk.id in scores)
+        return any(cosine >= config.min_evidence for cosine in found)
+    probability, threshold = judged
+    return probability >= (threshold if config.min_answerable is None else config.min_answerable)
 
 
 def abstention_text(reason: AbstainReason) -> str:
