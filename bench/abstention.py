@@ -30,7 +30,6 @@ from rich.progress import track
 from bench.report import PROJECT, RESULTS, Run, need, out, print_table, verdict
 from bench.sample.build import build_sample
 from bench.sharding import read_chunks
-from bench.stores import READER, TENANT, build_shards, chunk_of, sample
 from rag.config import RagConfig, load_config
 from rag.data import Access, Chunk, Passage, Principal, Question
 from rag.evaluate.beir import CorpusDocument, read_collection
@@ -51,8 +50,10 @@ from rag.evaluate.calibration import (
     threshold_for_answered,
     threshold_of_costs,
 )
+from rag.evaluate.collection_index import READER, TENANT, build_shards, chunk_of
 from rag.evaluate.golden import GoldenQuestion, read_golden, read_principals, spans_found
 from rag.evaluate.metrics import mean
+from rag.evaluate.sampling import sample
 from rag.generate.evidence import (
     FEATURES,
     FEATURES_WITHOUT_LOGITS,

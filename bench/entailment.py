@@ -18,7 +18,6 @@ import numpy as np
 from rich.progress import track
 
 from bench.report import PROJECT, RESULTS, Run, need, out, print_table, verdict
-from bench.stores import sample
 from rag.config import RagConfig, load_config
 from rag.evaluate.calibration import Flags, area_under_roc
 from rag.evaluate.entailment import build_entailment, overlap_entailment
@@ -33,6 +32,7 @@ from rag.evaluate.judge import (
     cohen_kappa,
 )
 from rag.evaluate.metrics import mean
+from rag.evaluate.sampling import sample
 from rag.logistic import Floats
 from rag.parts import build_embedder, build_generator
 from rag.train.claims import SUPPORTED, ClaimKind, LabelledClaim

@@ -21,11 +21,11 @@ from bench.load import Ask, Askers, Outcome, closed_loop, open_askers
 from bench.report import PROJECT, RESULTS, Run, need, out, print_table, verdict
 from bench.sample.build import build_sample
 from bench.sample_access import SampleAccess, read_sample_access
-from bench.stores import sample
 from rag.config import load_config
 from rag.data import Principal
 from rag.evaluate.golden import GoldenQuestion, first_rank, read_golden, read_principals, span_recall, spans_found
 from rag.evaluate.metrics import mean
+from rag.evaluate.sampling import sample
 
 K = 10
 LOOKUP_HIT, IDENTIFIER_HIT = 0.90, 1.0

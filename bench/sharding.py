@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.report import PROJECT, RESULTS, Run, need, out, percentile, print_table, verdict
-from bench.stores import READER, READERS, TENANT, build_shards, sample
 from rag.config import RagConfig, SourcesConfig, load_config
 from rag.data import Candidate, Chunk, EncodedQuery, ErrorRow, Vector, Vectors
 from rag.errors import ParseError
 from rag.evaluate.beir import JudgedQuery, read_collection
+from rag.evaluate.collection_index import READER, READERS, TENANT, build_shards
+from rag.evaluate.sampling import sample
 from rag.parts import build_chunker, build_embedder, build_parser
 from rag.read.objects import read_object
 from rag.read.sources import list_sources

@@ -1,13 +1,14 @@
 """Documents in, a published index version out: `python -m jobs.ingest --config FILE PATH...`, or `quire ingest`.
 
 list -> read, parse, chunk -> embed -> stage, streaming through Ray Data; then one task a shard builds its segments,
-and the version is committed and published. The driver holds counts and the registry, never chunks or vectors.
+and the version is committed, smoke tested and published. The driver holds counts and the registry, never the corpus.
 
 A run that is killed changes nothing that is live. Its staged vectors stay, and the next run of the same settings takes
 them from there: it parses again, which is a small part of the time, and embeds only what is missing.
 """
 
 import argparse
+import asyncio
 import fcntl
 import logging
 import shutil
@@ -15,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -30,6 +31,7 @@ from jobs.ray_session import ray_session
 from rag.config import RagConfig, load_config
 from rag.data import ErrorRow
 from rag.errors import ConfigError, IndexMismatch, InputError, RagError
+from rag.evaluate.smoke import SmokeResult, read_smoke_tasks, smoke_test
 from rag.ids import DocumentId, VersionId
 from rag.index.manifest import check_compatible
 from rag.index.registry import DocumentRecord
@@ -66,6 +68,17 @@ class _Progressed:
     embed_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Committed:
+    """How the run left the index."""
+
+    live: VersionId | None
+    chunks: int  # live in that version
+    published: bool = False  # False: nothing changed, or the new version was refused
+    smoke: SmokeResult | None = None
+    refused: VersionId | None = None
+
+
 def ingest(
     config: RagConfig,
     roots: Sequence[Path],
@@ -78,13 +91,16 @@ def ingest(
     """Bring the index up to date with what is under the roots, and publish it, on Ray unless told otherwise.
 
     With `full` a version of these roots alone is built from nothing. A document that fails is an error of the report;
-    one that was indexed before stays as it was, unless its readers changed.
+    one that was indexed before stays as it was, unless its readers changed. A version that fails the smoke test of the
+    configuration stays committed and does not go live: the report says so, and why.
 
-    Raises InputError for a root that does not exist, IndexMismatch for a live version of other settings, and RagError
-    when more documents fail than `index.max_error_share`, or when another run is under way.
+    Raises InputError for a root that does not exist, ConfigError for a golden file that can't be read, IndexMismatch
+    for a live version of other settings, and RagError when more documents fail than `index.max_error_share`, or when
+    another run is under way.
     """
     started = time.perf_counter()
     check_encoder(config)
+    read_smoke_tasks(config.smoke)
     store = IndexStore(config.index_root)
     with _only_run(store.root / "building" / "lock"):
         return _Run(config, store, engine or RayEngine(), full, progress, cut or Cut(), started).run(roots)
@@ -123,9 +139,10 @@ class _Run:
         self._seconds |= {"parse": done.parse_s, "embed": done.embed_s}
         failed = (*plan.failed, *done.errors)
         self._check_error_share(plan, failed)
-        version, published, chunks = self._commit(plan, done)
-        report = self._report(plan, done, failed, version, published=published, chunks=chunks)
-        for leftover in (*self._leftovers, self._staging):
+        committed = self._commit(plan, done)
+        report = self._report(plan, done, failed, committed)
+        # A refused version is built again by the next run, which then takes its vectors from here.
+        for leftover in (*self._leftovers, *(() if committed.refused else (self._staging,))):
             shutil.rmtree(leftover, ignore_errors=True)
         return report
 
@@ -192,18 +209,16 @@ class _Run:
                 f"allows; nothing was published; the errors are in {file}"
             )
 
-    def _commit(self, plan: Plan, done: _Progressed) -> tuple[VersionId | None, bool, int]:
-        """The live version after the run, whether it is new, and how many chunks it holds."""
+    def _commit(self, plan: Plan, done: _Progressed) -> _Committed:
+        """Commits what changed, and publishes it if it passes the smoke test."""
         known = {record.document_id for record in self._known}
         removed = {*plan.deleted, *done.replaced, *done.closed} if not self._full else known
         if not done.records and not removed:
-            chunks = self._store.manifest(self._live).counts.chunks if self._live else 0
-            return self._live, False, chunks
+            return self._unchanged()
         with self._timed("build"):
             self._progress.stage("building segments")
             segments = self._build(done.records)
-        with self._timed("publish"):
-            self._progress.stage("publishing")
+        with self._timed("commit"):
             records = {} if self._full else {r.document_id: r for r in self._known if r.document_id not in removed}
             records |= {record.document_id: record for record in (*done.unchanged, *done.records)}
             infos = [info for shard in segments.values() for info in shard]
@@ -218,10 +233,32 @@ class _Run:
                 parent=self._live,
                 timings=self._seconds,
             )
-            published = manifest.version != self._live
-            if published:
-                self._store.publish(manifest.version)
-        return manifest.version, published, manifest.counts.chunks
+        if manifest.version == self._live:
+            return self._unchanged()
+        smoke = self._smoke_test(manifest.version)
+        if smoke is not None and not smoke.passed:
+            return replace(self._unchanged(), smoke=smoke, refused=manifest.version)
+        with self._timed("publish"):
+            self._progress.stage("publishing")
+            self._store.publish(manifest.version)
+        return _Committed(manifest.version, manifest.counts.chunks, published=True, smoke=smoke)
+
+    def _unchanged(self) -> _Committed:
+        """What was live stays live, whether or not this run could have read it."""
+        live = self._store.current_or_none()
+        return _Committed(live, self._store.manifest(live).counts.chunks if live else 0)
+
+    def _smoke_test(self, version: VersionId) -> SmokeResult | None:
+        """What the version did on the configured questions, kept in its manifest; None where none are configured."""
+        tasks = read_smoke_tasks(self._config.smoke)
+        if not tasks:
+            return None
+        with self._timed("smoke"):
+            self._progress.stage("smoke test")
+            result = asyncio.run(smoke_test(self._config, version, tasks))
+        self._store.record_smoke(version, {**result.figures, "passed": float(result.passed)})
+        logger.info("smoke test of %s: %s", version, result)
+        return result
 
     def _build(self, records: Sequence[DocumentRecord]) -> dict[int, tuple[SegmentInfo, ...]]:
         """New segments of every shard that has new chunks."""
@@ -239,13 +276,11 @@ class _Run:
         plan: Plan,
         done: _Progressed,
         failed: tuple[ErrorRow, ...],
-        version: VersionId | None,
-        *,
-        published: bool,
-        chunks: int,
+        committed: _Committed,
     ) -> IngestReport:
         errors = (*failed, *plan.skipped)
-        file = write_errors(self._store.root / "errors", version or f"run-{self._id}", errors) if errors else None
+        name = committed.refused or committed.live or f"run-{self._id}"
+        file = write_errors(self._store.root / "errors", name, errors) if errors else None
         seconds = {**self._seconds, "wall": time.perf_counter() - self._started}
         return IngestReport(
             documents=plan.num_listed,
@@ -254,14 +289,16 @@ class _Run:
             skipped=len(plan.skipped),
             failed=len(failed),
             deleted=len(plan.deleted),
-            chunks=chunks,
+            chunks=committed.chunks,
             embedded=done.embedded,
             reused=done.reused,
-            version=version,
-            published=published,
+            version=committed.live,
+            published=committed.published,
             seconds={stage: round(value, 3) for stage, value in seconds.items()},
             errors=errors,
             errors_file=str(file or ""),
+            smoke="" if committed.smoke is None else str(committed.smoke),
+            refused=committed.refused,
         )
 
     @contextmanager
@@ -320,7 +357,7 @@ def run(
             raise InputError(f"{root}: no such file or folder")
     with ray_session(address), ingest_progress() as progress:
         report = ingest(config, roots, full=full, progress=progress)
-    exit_code = 0 if allow_failures and report.version else report.exit_code
+    exit_code = 0 if allow_failures and report.version and not report.refused else report.exit_code
     if as_json:
         print_json(report.to_json())
         return exit_code
@@ -330,8 +367,15 @@ def run(
         print_rows("Failed and skipped", ("document", "stage", "error", "message"), shown)
         say(f"all {len(report.errors)} of them: {report.errors_file}")
     if report.failed:
-        outcome = f"version {report.version} is live without them" if report.version else "nothing was published"
+        live_without = bool(report.version) and not report.refused
+        outcome = f"version {report.version} is live without them" if live_without else "nothing was published"
         print_error(f"{report.failed} of {report.documents} documents failed; {outcome}")
+    if report.refused:
+        live = f"version {report.version} stays live" if report.version else "nothing is live"
+        print_error(
+            f"version {report.refused} did not pass the smoke test and was not published; {live}. {report.smoke}. "
+            f"`quire publish {report.refused}` makes it live all the same"
+        )
     return exit_code
 
 

@@ -31,11 +31,13 @@ class IngestReport:
     seconds: Mapping[str, float] = field(default_factory=dict)  # parse and embed are sums over workers
     errors: tuple[ErrorRow, ...] = ()  # failed first, then skipped
     errors_file: str = ""
+    smoke: str = ""  # what the smoke test found, in words; empty where there was none
+    refused: str | None = None  # the version that is committed and was not published, because it failed that test
 
     @property
     def exit_code(self) -> int:
-        """1 when any document failed, even where a version was published."""
-        return 1 if self.failed else 0
+        """1 when any document failed, even where a version was published, and when the new version was refused."""
+        return 1 if self.failed or self.refused else 0
 
     def to_json(self) -> dict[str, Any]:  # Any: JSON
         return asdict(self)
@@ -56,7 +58,9 @@ class IngestReport:
             "chunks": f"{self.chunks} live, {self.embedded} embedded, {self.reused} vectors re-used",
         }
         seconds = {f"{stage} s": f"{value:.1f}" for stage, value in self.seconds.items()}
-        return {"version": state, **counts, **seconds}
+        smoke = {"smoke test": self.smoke} if self.smoke else {}
+        refused = {"not published": self.refused} if self.refused else {}
+        return {"version": state, **refused, **counts, **smoke, **seconds}
 
 
 def write_errors(folder: Path, name: str, errors: Sequence[ErrorRow]) -> Path:

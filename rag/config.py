@@ -143,17 +143,21 @@ class SearchConfig(Section):
 class RerankConfig(Section):
     """How fused candidates are put in order. Scores are standardised over one query's candidates before they add up."""
 
-    reranker: Literal["cross_encoder", "overlap"] = Field("cross_encoder", description="Name in rag/parts.py.")
-    model: str = Field("quire-reranker", description="Registry name, hub id or local directory.")
+    reranker: Literal["late_interaction", "cross_encoder", "overlap"] = Field(
+        "late_interaction", description="Name in rag/parts.py."
+    )
+    model: str = Field("all-MiniLM-L6-v2", description="Registry name, hub id or local directory.")
     k_rerank: int = Field(50, ge=1, description="Fused candidates that are scored; time grows with it.")
     k_passages: int = Field(6, ge=1, description="Passages that are kept.")
     dense_weight: float = Field(1.0, ge=0.0, description="Weight of the dense score.")
-    bm25_weight: float = Field(0.5, ge=0.0, description="Weight of the BM25 score.")
-    model_weight: float = Field(0.2, ge=0.0, description="Weight of the cross-encoder's logit.")
+    bm25_weight: float = Field(0.8, ge=0.0, description="Weight of the BM25 score.")
+    model_weight: float = Field(1.0, ge=0.0, description="Weight of the reranker's own score.")
     identifier_weight: float = Field(
         3.0, ge=0.0, description="Added for holding all of the question's identifiers; in standard deviations."
     )
-    max_tokens: int = Field(256, ge=32, description="Window of a pair; the passage is cut, the question is not.")
+    max_tokens: int = Field(
+        256, ge=32, description="Window of a passage, or of a pair for a cross-encoder, whose question is never cut."
+    )
     batch_tokens: int = Field(4_096, ge=256, description="Padded tokens of one forward pass.")
     num_threads: int = Field(0, ge=0, description="CPU threads; 0 takes every core.")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU when there is one.")

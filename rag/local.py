@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
+from functools import cached_property
 
 from rag.config import RagConfig
 from rag.data import Chunk, EncodedQuery, Prompt, ShardCandidates, Vector
@@ -13,7 +14,7 @@ from rag.index.shard import LocalShard, open_shard
 from rag.index.versions import IndexStore
 from rag.parts import build_embedder, build_generator, build_generator_token_counter, build_reranker
 from rag.pipeline import Pipeline, Timed
-from rag.protocols import Embedder, Generator, Reranker, Shard
+from rag.protocols import Embedder, Generator, Reranker, Shard, TokenCounter
 from rag.rewrite.follow_up import QuestionRewriter
 
 
@@ -57,8 +58,15 @@ class LocalStages:
         self.shards = [InProcessShard(shard) for shard in shards]
         self.generator = generator or NoGenerator()
         self.rewriter = QuestionRewriter(config.rewrite, generator)
-        self.count_tokens = build_generator_token_counter(config).count
-        self._version, self._embedder, self._reranker = version, embedder, reranker
+        self._config, self._version, self._embedder, self._reranker = config, version, embedder, reranker
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Counts as the generator will; its tokenizer is loaded at the first call, which a search never makes."""
+        return self._counter.count(texts)
+
+    @cached_property
+    def _counter(self) -> TokenCounter:
+        return build_generator_token_counter(self._config)
 
     def current_version(self) -> VersionId:
         return self._version
@@ -82,6 +90,12 @@ def local_pipeline(config: RagConfig) -> Pipeline:
         config, version, shards, build_embedder(config), build_reranker(config), build_generator(config)
     )
     return Pipeline(config, stages)
+
+
+def retrieval_pipeline(config: RagConfig, embedder: Embedder, reranker: Reranker, version: VersionId) -> Pipeline:
+    """A pipeline over a version, live or not, that ends with the prompt: no generator is built. Raises what opening the
+    shards raises."""
+    return Pipeline(config, LocalStages(config, version, open_shards(config, version), embedder, reranker))
 
 
 def open_shards(config: RagConfig, version: VersionId) -> list[LocalShard]:

@@ -113,6 +113,11 @@ class IndexStore:
         with reading(path):
             return BitMap.deserialize(content)
 
+    def record_smoke(self, version: VersionId, figures: Mapping[str, float]) -> None:
+        """Writes what the smoke test found into the version's manifest; neither its content nor its id changes."""
+        manifest = self.manifest(version).model_copy(update={"smoke": figures})
+        write_atomically(self.version_dir(version) / _MANIFEST, _manifest_bytes(manifest))
+
     def publish(self, version: VersionId) -> None:
         """Makes a committed version the live one, in one step. Raises NotFound where it was never committed."""
         self.manifest(version)
@@ -312,5 +317,9 @@ def _write_version(
     write_atomically(directory / content.statistics.name, statistics)
     write_atomically(store.documents_dir / content.registry.name, registry)
     manifest = Manifest(version=version, parent=parent, created_at=datetime.now(UTC), content=content, timings=timings)
-    write_atomically(directory / _MANIFEST, (manifest.model_dump_json(indent=2) + "\n").encode())
+    write_atomically(directory / _MANIFEST, _manifest_bytes(manifest))
     return manifest
+
+
+def _manifest_bytes(manifest: Manifest) -> bytes:
+    return (manifest.model_dump_json(indent=2) + "\n").encode()

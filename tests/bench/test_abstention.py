@@ -29,12 +29,12 @@ from bench.abstention import (
     write_calibration,
     write_observed,
 )
-from bench.stores import READER, chunk_of
 from rag.config import EmbedConfig, GenerateConfig, IndexConfig, RagConfig, RerankConfig
 from rag.data import Principal
 from rag.embed.hashing import HashingEmbedder
 from rag.evaluate.beir import CorpusDocument
 from rag.evaluate.calibration import abstention_curve
+from rag.evaluate.collection_index import READER, chunk_of
 from rag.generate.evidence import FEATURES, FEATURES_WITHOUT_LOGITS, Evidence, open_calibration
 from rag.rerank.overlap import OverlapReranker
 from rag.train.labelled import held_out

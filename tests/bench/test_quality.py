@@ -8,21 +8,21 @@ import pytest
 from bench.quality import (
     DEPTH,
     Encoded,
-    LogitCache,
     bm25_grid,
     first_stages,
     over_sets,
     rerank,
-    score_pairs,
+    score_all,
     search_all,
     weight_grid,
 )
 from bench.sharding import LAYOUTS, differences, rankings
-from bench.stores import chunk_of, sample
 from rag.config import RagConfig
 from rag.embed.hashing import HashingEmbedder
 from rag.evaluate.beir import Collection, CorpusDocument, JudgedQuery
+from rag.evaluate.collection_index import chunk_of
 from rag.evaluate.metrics import ndcg_at_k
+from rag.evaluate.sampling import sample
 from rag.rerank.overlap import OverlapReranker
 
 WORDS = ["leave", "travel", "robot", "lidar", "invoice", "battery", "dock", "gripper", "audit", "payroll"]
@@ -71,39 +71,24 @@ def test_the_legs_are_deeper_than_what_is_fused(encoded: Encoded, config: RagCon
     assert all(len(one.result.fused) <= 10 for one in searched)
 
 
-def test_logits_are_computed_once_and_kept(tmp_path: Path, encoded: Encoded, config: RagConfig) -> None:
-    searched, _ = search_all(encoded, config)
-    path = tmp_path / "cache" / "logits.jsonl"
-    first, _ = score_pairs(searched, encoded.chunks, OverlapReranker(), LogitCache(path), k_rerank=10)
-    assert first == sum(len(one.result.fused[:10]) for one in searched)
-    again, _ = score_pairs(searched, encoded.chunks, OverlapReranker(), LogitCache(path), k_rerank=10)
-    assert again == 0
-    deeper, _ = score_pairs(searched, encoded.chunks, OverlapReranker(), LogitCache(path), k_rerank=12)
-    assert deeper == sum(len(one.result.fused[10:12]) for one in searched)
-
-
 def test_reranking_reorders_the_head_and_keeps_the_tail(encoded: Encoded, config: RagConfig) -> None:
     searched, _ = search_all(encoded, config)
-    cache = LogitCache(None)
-    score_pairs(searched, encoded.chunks, OverlapReranker(), cache, k_rerank=10)
+    logits, _ = score_all(searched, encoded.chunks, OverlapReranker(), k_rerank=10)
     for one in searched:
-        fused, reranked = one.named(one.result.fused), rerank(one, cache, config.rerank, 10)
+        fused, reranked = one.named(one.result.fused), rerank(one, logits, config.rerank)
         assert sorted(reranked[:10]) == sorted(fused[:10])
         assert reranked[10:] == fused[10:]
-    with pytest.raises(ValueError, match="not scored"):
-        rerank(searched[0], cache, config.rerank, 20)
 
 
 def test_the_weight_grid_holds_what_each_weighting_gives(encoded: Encoded, config: RagConfig) -> None:
     searched, _ = search_all(encoded, config)
-    cache = LogitCache(None)
-    score_pairs(searched, encoded.chunks, OverlapReranker(), cache, k_rerank=10)
-    rows = weight_grid({"tiny": (searched, cache)}, config.rerank, 10)
+    logits, _ = score_all(searched, encoded.chunks, OverlapReranker(), k_rerank=10)
+    rows = weight_grid({"tiny": (searched, logits)}, config.rerank)
     assert [row["mean"] for row in rows] == sorted((row["mean"] for row in rows), reverse=True)
     row = next(row for row in rows if (row["bm25_weight"], row["model_weight"]) == (0.5, 0.2))
     weights = {name: row[name] for name in ("dense_weight", "bm25_weight", "model_weight")}
     tried = config.rerank.model_copy(update=weights)
-    scores = [ndcg_at_k(rerank(one, cache, tried, 10), one.query.grades, 10) for one in searched]
+    scores = [ndcg_at_k(rerank(one, logits, tried), one.query.grades, 10) for one in searched]
     assert row["tiny"] == pytest.approx(float(np.mean(scores)))
 
 

@@ -4,6 +4,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +16,9 @@ from jobs.ingest import Cut, ingest
 from jobs.ingest_engine import LocalEngine
 from jobs.ingest_plan import Plan, make_plan
 from jobs.ingest_report import IngestReport
-from rag.config import RagConfig, SourcesConfig
+from rag.config import RagConfig, SmokeConfig, SourcesConfig
 from rag.data import Chunk, SourceObject
-from rag.errors import IndexMismatch, InputError, RagError
+from rag.errors import ConfigError, IndexMismatch, InputError, RagError
 from rag.ids import ChunkId, VersionId
 from rag.index.registry import DocumentRecord
 from rag.index.segment import open_chunks, read_vectors
@@ -371,10 +372,100 @@ def test_progress_counts_every_document_and_chunk(config: RagConfig, corpus: Pat
     report = ingest(config, [corpus], progress=progress, engine=LocalEngine(), cut=SMALL)
     assert (progress.documents, progress.chunks) == (7, report.chunks)
     assert progress.stages == ["listing", "parsing and embedding", "building segments", "publishing"]
-    assert set(report.seconds) == {"list", "stream", "parse", "embed", "build", "publish", "wall"}
+    assert set(report.seconds) == {"list", "stream", "parse", "embed", "build", "commit", "publish", "wall"}
 
 
 def test_the_report_is_json(config: RagConfig, corpus: Path) -> None:
     report = run(config, corpus)
     assert json.loads(json.dumps(report.to_json()))["indexed"] == 7
     assert replace(report, failed=1).exit_code == 1
+
+
+# ---------------------------------------------------------------- the smoke test
+
+
+def with_smoke(config: RagConfig, folder: Path, word: str, **settings: object) -> RagConfig:
+    """The configuration with a golden question a page, each answered by that page's line with the word in it."""
+    rows = [
+        {
+            "id": f"g{number}",
+            "kind": "lookup",
+            "question": f"What says that rule {number * 10} of page {number} holds?",
+            "as": "ann",
+            "history": [],
+            "relevant": [{"document": f"team-{number % 2}/page-{number}.md", "span": f"{word} {number * 10} holds"}],
+            "answer": "",
+            "must_include": [],
+        }
+        for number in range(7)
+    ]
+    (folder / "golden.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "principals.yaml").write_text("principals: [{name: ann, tenant: default, groups: [staff]}]")
+    smoke = SmokeConfig.model_validate({"golden_file": folder / "golden.jsonl", "k": 20, **settings})
+    return config.model_copy(update={"smoke": smoke})
+
+
+def test_a_version_that_passes_the_smoke_test_goes_live_with_its_figures(
+    config: RagConfig, corpus: Path, tmp_path: Path
+) -> None:
+    tested = with_smoke(config, tmp_path, "rule")
+    report = run(tested, corpus)
+    assert (report.published, report.refused, report.exit_code) == (True, None, 0)
+    assert report.smoke.startswith("passed (questions 7, recall@20 1,")
+    store = IndexStore(config.index_root)
+    manifest = store.manifest(store.current())
+    assert manifest.smoke is not None
+    assert (manifest.smoke["recall@20"], manifest.smoke["passed"]) == (1.0, 1.0)
+    assert "smoke" in report.seconds
+    assert run(tested, corpus).smoke == ""  # nothing new to test
+
+
+def test_a_version_that_fails_it_is_kept_and_not_published(config: RagConfig, corpus: Path, tmp_path: Path) -> None:
+    first = run(config, corpus)
+    assert (first.smoke, first.published) == ("", True)
+    write_page(corpus / "team-0" / "page-8.md", 8)
+    refused = run(with_smoke(config, tmp_path, "law"), corpus)  # no page speaks of laws
+    assert (refused.published, refused.version, refused.exit_code) == (False, first.version, 1)
+    assert "recall@20 is 0.000, below smoke.min_recall 0.8" in refused.smoke
+    assert refused.chunks == first.chunks
+    store = IndexStore(config.index_root)
+    assert store.current() == first.version
+    assert refused.refused in store.versions()
+    manifest = store.manifest(VersionId(refused.refused or ""))
+    assert manifest.smoke is not None
+    assert manifest.smoke["passed"] == 0.0
+    # Once the questions are right, the same version passes, and no chunk is embedded again.
+    published = run(with_smoke(config, tmp_path, "rule"), corpus)
+    assert (published.version, published.embedded, published.exit_code) == (refused.refused, 0, 0)
+    assert live_chunks(config) == expected_chunks(config, corpus)
+
+
+def test_a_first_version_that_fails_it_leaves_nothing_live(config: RagConfig, corpus: Path, tmp_path: Path) -> None:
+    report = run(with_smoke(config, tmp_path, "law"), corpus)
+    assert (report.version, report.published, report.exit_code) == (None, False, 1)
+    assert IndexStore(config.index_root).current_or_none() is None
+
+
+def test_a_missing_golden_file_ends_the_run_before_it_begins(config: RagConfig, corpus: Path, tmp_path: Path) -> None:
+    broken = config.model_copy(update={"smoke": SmokeConfig(golden_file=tmp_path / "none.jsonl")})
+    with pytest.raises(ConfigError, match=r"smoke: .*none\.jsonl: no such file"):
+        run(broken, corpus)
+    assert not (config.index_root / "versions").exists()
+
+
+def test_a_refused_version_is_an_error_whatever_is_allowed(
+    config: RagConfig,
+    corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tested = with_smoke(config, tmp_path, "law")
+    report = run(tested, corpus)
+    monkeypatch.setattr(jobs.ingest, "load_config", lambda path: tested)
+    monkeypatch.setattr(jobs.ingest, "ray_session", lambda address: nullcontext())
+    monkeypatch.setattr(jobs.ingest, "ingest", lambda *_, **__: report)
+    assert jobs.ingest.run(Path("rag.yaml"), [corpus], allow_failures=True) == 1
+    shown = " ".join(capsys.readouterr().err.split())
+    assert f"version {report.refused} did not pass the smoke test and was not published; nothing is live" in shown
+    assert f"quire publish {report.refused}" in shown

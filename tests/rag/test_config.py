@@ -76,6 +76,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         ({"index": {"max_error_share": 0.5}}, False),
         ({"search": {"k_dense": 7}}, False),
         ({"limits": {"max_k": 7}}, False),
+        ({"smoke": {"golden_file": "golden.jsonl", "min_recall": 0.5}}, False),
     ],
 )
 def test_only_what_shapes_the_index_changes_its_fingerprint(settings: dict[str, Any], changes: bool) -> None:

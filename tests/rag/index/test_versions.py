@@ -100,6 +100,16 @@ def test_a_crash_while_publishing_leaves_the_live_version(
     assert [path.name for path in store.root.glob(".tmp-*")] == []
 
 
+def test_the_smoke_tests_figures_change_neither_the_id_nor_the_content(
+    store: IndexStore, config: RagConfig, first: Manifest
+) -> None:
+    store.record_smoke(first.version, {"recall@10": 0.9})
+    recorded = store.manifest(first.version)
+    assert (recorded.smoke, recorded.content) == ({"recall@10": 0.9}, first.content)
+    assert second_version(store, config, first).parent == first.version
+    assert commit(store, OLD, unit_vectors(9), config).smoke == {"recall@10": 0.9}  # the same version once more
+
+
 @pytest.mark.parametrize("name", ["../../etc", "v-0123", "", "v-0123456789abcdef/../x"])
 def test_what_is_not_the_name_of_a_version_is_not_looked_up(store: IndexStore, name: str) -> None:
     with pytest.raises(NotFound, match="is not the name of an index version"):

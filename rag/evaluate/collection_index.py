@@ -1,31 +1,49 @@
-"""How does a benchmark get an index without a cluster? Chunks and vectors in, open shards of a version out."""
+"""An index without a cluster: chunks and vectors, or a whole test collection, in; a version and its open shards out."""
 
-import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from rag.config import RagConfig
 from rag.data import Access, Chunk, DocumentMetadata, EncodedQuery, Principal, Vector, Vectors
-from rag.evaluate.beir import CorpusDocument
-from rag.ids import DocumentId, VersionId, chunk_id, document_id, shard_of
+from rag.evaluate.beir import Collection, CorpusDocument
+from rag.ids import DocumentId, VersionId, chunk_id, digest, document_id, shard_of
 from rag.index.registry import DocumentRecord
 from rag.index.segment import SegmentInfo, write_segment
 from rag.index.shard import LocalShard, open_shard
 from rag.index.versions import IndexStore, commit_version
-
-T = TypeVar("T")
+from rag.protocols import Embedder
 
 TENANT = "bench"
 READERS = ("everyone",)
 READER = Principal(subject="bench", tenant=TENANT, groups=frozenset(READERS))
 
 
-def build_shards(
-    root: Path, config: RagConfig, chunks: Sequence[Chunk], vectors: Vectors, num_segments: int = 1
-) -> list[LocalShard]:
-    """The chunks as one version below `root`, its shards open; each shard in about `num_segments` segments."""
-    config = config.model_copy(update={"store": root})
+def index_collection(config: RagConfig, collection: Collection, embedder: Embedder) -> VersionId:
+    """The live version that holds each document of the collection as one chunk; built where it is not live yet.
+
+    The index is below `config.index_root`, which must be this collection's own: `collection_config` names it so.
+    """
+    store = IndexStore(config.index_root)
+    live = store.current_or_none()
+    if live is not None and store.manifest(live).fingerprint == config.index_fingerprint():
+        return live
+    chunks = [chunk_of(document) for document in collection.documents]
+    vectors = embedder.embed_passages([chunk.embedded_text for chunk in chunks])
+    version = commit_chunks(config, chunks, vectors)
+    store.publish(version)
+    return version
+
+
+def collection_config(config: RagConfig, collection: Collection, folder: Path) -> RagConfig:
+    """The configuration with its store in the folder, under a name that other documents or settings do not share."""
+    documents = digest(*(part for d in collection.documents for part in (d.id, d.title, d.text)), size_bytes=8)
+    return config.model_copy(
+        update={"store": folder / collection.name, "index_name": f"{documents}-{config.index_fingerprint()[:16]}"}
+    )
+
+
+def commit_chunks(config: RagConfig, chunks: Sequence[Chunk], vectors: Vectors, num_segments: int = 1) -> VersionId:
+    """The chunks as one committed version, not live yet; each shard in about `num_segments` segments."""
     store = IndexStore(config.index_root)
     num_shards = config.index.num_shards
     segments: dict[int, list[SegmentInfo]] = {}
@@ -35,9 +53,17 @@ def build_shards(
             if mine := places[turn::num_segments]:
                 info = write_segment(store.segments_dir, [chunks[place] for place in mine], vectors[mine], config.index)
                 segments.setdefault(shard, []).append(info)
-    records = _records(chunks, num_shards)
-    manifest = commit_version(store, segments, (), records, config, int(vectors.shape[1]))
-    return [open_shard(config.index_root, manifest.version, shard, config, verify=False) for shard in range(num_shards)]
+    return commit_version(store, segments, (), _records(chunks, num_shards), config, int(vectors.shape[1])).version
+
+
+def build_shards(
+    root: Path, config: RagConfig, chunks: Sequence[Chunk], vectors: Vectors, num_segments: int = 1
+) -> list[LocalShard]:
+    """The chunks as one version below `root`, its shards open; each shard in about `num_segments` segments."""
+    config = config.model_copy(update={"store": root})
+    version = commit_chunks(config, chunks, vectors, num_segments)
+    num_shards = config.index.num_shards
+    return [open_shard(config.index_root, version, shard, config, verify=False) for shard in range(num_shards)]
 
 
 def chunk_of(document: CorpusDocument) -> Chunk:
@@ -62,13 +88,6 @@ def chunk_of(document: CorpusDocument) -> Chunk:
 def query_for(version: VersionId, text: str, vector: Vector) -> EncodedQuery:
     """A query by the one reader of all that `chunk_of` makes."""
     return EncodedQuery(text, vector, READER, version)
-
-
-def sample(items: Sequence[T], limit: int | None, seed: int = 0) -> list[T]:
-    """At most `limit` of the items in their order, the same ones at every call; all of them without a limit."""
-    if limit is None or len(items) <= limit:
-        return list(items)
-    return [items[place] for place in sorted(random.Random(seed).sample(range(len(items)), limit))]
 
 
 def _records(chunks: Sequence[Chunk], num_shards: int) -> list[DocumentRecord]:
