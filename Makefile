@@ -22,6 +22,7 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(BIN)/quire fetch
+	$(BIN)/quire fetch --model quire-reranker
 	$(BIN)/pytest
 
 check: $(INSTALLED)

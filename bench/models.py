@@ -114,7 +114,7 @@ def cross_encoder_figures(
         "tokens_a_pair": PAIR_TOKENS,
         "speed": speed(seconds, "cross_encoder_predict", len(pairs)),
         "ms_for_the_pairs_p50": {name: round(median(times) * 1e3, 1) for name, times in seconds.items()},
-        "correlation_of_logits": round(float(np.corrcoef(*logits)[0, 1]), 4),
+        "correlation_of_logits": round(float(np.corrcoef(logits[0], logits[1])[0, 1]), 4),
     }
 
 
@@ -155,6 +155,7 @@ def main() -> None:
     parser.add_argument("--config", type=Path, default=PROJECT / "serve_configs" / "local" / "rag.yaml")
     parser.add_argument("--corpus", type=Path, help="folder of Markdown; left out: the sample corpus")
     parser.add_argument("--num-chunks", type=int, default=256)
+    parser.add_argument("--cross-encoder", default="quire-reranker", metavar="MODEL")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quality", type=Path, metavar="DATA", help="folder of judged sets")
     parser.add_argument("--sets", nargs="+", default=list(SETS), metavar="SET")
@@ -164,7 +165,7 @@ def main() -> None:
     config = load_config(args.config)
     embed = config.embed.model_copy(update={"device": "cpu"})
     rerank = config.rerank.model_copy(update={"device": "cpu"})
-    encoder, cross_encoder = (resolve(name, config.models) for name in (embed.model, rerank.model))
+    encoder, cross_encoder = (resolve(name, config.models) for name in (embed.model, args.cross_encoder))
     with tempfile.TemporaryDirectory() as folder:
         if args.corpus is None:
             build_sample(Path(folder) / "corpus")

@@ -1,4 +1,4 @@
-"""The cross-encoder's deployment."""
+"""The reranker's deployment."""
 
 import asyncio
 import math
@@ -20,7 +20,7 @@ def _num_pairs(requests: list[tuple[str, tuple[str, ...]]]) -> int:
 
 
 class RerankerDeployment:
-    """Scores question-passage pairs; requests that wait together share forward passes."""
+    """Scores the candidates of questions; requests that wait together are scored in one call."""
 
     def __init__(self, config_path: Path) -> None:
         self._reranker = build_reranker(load_config(config_path))

@@ -66,6 +66,10 @@ def build_embedder(config: RagConfig) -> Embedder:
 def build_reranker(config: RagConfig) -> Reranker:
     """The reranker, its weights loaded. Raises ModelError when they are not on this machine."""
     match config.rerank.reranker:
+        case "late_interaction":
+            from rag.rerank.late_interaction import LateInteractionReranker
+
+            return LateInteractionReranker(resolve(config.rerank.model, config.models), config.rerank)
         case "cross_encoder":
             from rag.rerank.cross_encoder import CrossEncoder
 

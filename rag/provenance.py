@@ -75,7 +75,7 @@ def _weights(config: RagConfig) -> dict[str, str]:
     """A digest for each model that is used and can be told from another of its name; a hub's name says which it is."""
     used = {
         "embed.weights": config.embed.model if config.embed.embedder == "sentence" else "",
-        "rerank.weights": config.rerank.model if config.rerank.reranker == "cross_encoder" else "",
+        "rerank.weights": config.rerank.model if config.rerank.reranker != "overlap" else "",
     }
     found = {key: MODELS[name].digest() for key, name in used.items() if name in MODELS}
     return found | {

@@ -28,7 +28,7 @@ FUSED = "com.microsoft"  # domain of ONNX Runtime's fused operators
 # 7 bits of 8: without VNNI instructions two products of 8 bits each overflow the 16 that they are added in.
 WEIGHT_LEVELS = 63
 
-Head = Literal["mean", "cls", "logit"]
+Head = Literal["mean", "cls", "states", "logit"]
 Floats = npt.NDArray[np.float32]
 
 
@@ -46,8 +46,8 @@ def can_run_in_int8(directory: Path) -> bool:
 class Int8Bert:
     """A BERT in 8 bits. Safe to use from several threads.
 
-    `head` is what comes out for a text: the mean of its token states, the state of its first token (both (dim,)), or
-    the logit of a classifier with one label (1,).
+    `head` is what comes out for a text: the mean of its token states, the state of its first token (both (dim,)), all
+    states (tokens, dim), or the logit of a classifier with one label (1,).
     """
 
     def __init__(self, directory: Path, head: Head, num_threads: int) -> None:
@@ -66,12 +66,16 @@ class Int8Bert:
 
     def run(self, rows: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None) -> Floats:
         """What the head gives for each row of token ids, (n, ...), in order; token types are 0 where not given."""
+        return np.stack(self.run_each(rows, types))
+
+    def run_each(self, rows: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None) -> list[Floats]:
+        """The same in a list, for heads that give as much as a text has tokens."""
         longest_first = sorted(
             range(len(rows)), key=lambda place: -len(rows[place])
         )  # no thread is left with a long one
         inputs = [(rows[place], types[place] if types is not None else None) for place in longest_first]
         found = dict(zip(longest_first, self._threads.map(self._run_one, inputs), strict=True))
-        return np.stack([found[place] for place in range(len(rows))])
+        return [found[place] for place in range(len(rows))]
 
     def _run_one(self, row_and_types: tuple[Sequence[int], Sequence[int] | None]) -> Floats:
         row, types = row_and_types
@@ -157,6 +161,9 @@ class _Graph:
         return self._add("DynamicQuantizeMatMul", [states, *map(self._constant, inputs)], FUSED)
 
     def _head(self, states: str, head: Head) -> None:
+        if head == "states":
+            self._add("Identity", [states], out="out")
+            return
         if head == "mean":
             self._add("ReduceMean", [states], out="out", axes=[1], keepdims=0)
             return
@@ -182,7 +189,7 @@ class _Graph:
         *,
         outputs: int = 1,
         out: str = "",
-        **attributes: object,
+        **attributes: Any,  # numbers and lists of them
     ) -> str:
         """Appends an operator; the name of its first output."""
         name = out or f"n{len(self._nodes)}"

@@ -1,21 +1,19 @@
 """A sentence encoder: one forward pass of a BERT-like model, pooled to one unit vector a text."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
-import torch
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer
 
 from rag.config import EmbedConfig
 from rag.data import Vectors
 from rag.embed.bert_int8 import Int8Bert
-from rag.embed.forward import length_batches, padded, pick_device, pick_engine, quiet_loading, use_threads
+from rag.embed.forward import pick_device, pick_engine, quiet_loading
+from rag.embed.torch_encoder import Pooling, TorchEncoder
 from rag.errors import ModelError
-
-Pooling = Literal["mean", "cls"]
 
 
 class SentenceEncoder:
@@ -36,9 +34,10 @@ class SentenceEncoder:
                 self._tokenizer = AutoTokenizer.from_pretrained(model_directory, local_files_only=True)
                 settings = AutoConfig.from_pretrained(model_directory, local_files_only=True)
                 if self._engine == "int8":
-                    self._run = Int8Bert(model_directory, pooling, config.num_threads).run
+                    self._pooled = Int8Bert(model_directory, pooling, config.num_threads).run
                 else:
-                    self._run = _TorchEncoder(model_directory, pooling, device, config).run
+                    model = TorchEncoder(model_directory, device, config.num_threads, config.batch_tokens)
+                    self._pooled = partial(model.pooled, pooling=pooling)
         except (OSError, ValueError) as error:
             raise ModelError(f"{model_directory} holds no encoder that transformers can load: {error}") from error
         self._dim = int(settings.hidden_size)
@@ -78,42 +77,10 @@ class SentenceEncoder:
     def _encode(self, rows: list[list[int]]) -> Vectors:
         if not rows:
             return np.empty((0, self.dim), dtype=np.float32)
-        vectors: Vectors = self._run(rows)
+        vectors: Vectors = self._pooled(rows)
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
         if not np.isfinite(vectors).all():
             raise ModelError(f"the encoder gave a vector that is not finite for one of {len(rows)} texts")
-        return vectors
-
-
-class _TorchEncoder:
-    """The pooled states of rows of token ids, in padded batches of similar length."""
-
-    def __init__(self, directory: Path, pooling: Pooling, device: torch.device, config: EmbedConfig) -> None:
-        use_threads(config.num_threads)
-        # float32 also where bfloat16 would run: queries and passages are embedded on different machines, and the scores
-        # of a shard must compare with those of another.
-        model = AutoModel.from_pretrained(directory, local_files_only=True, dtype=torch.float32)
-        self._model = model.eval().to(device)
-        self._pooling, self._device, self._batch_tokens = pooling, device, config.batch_tokens
-
-    def run(self, rows: Sequence[Sequence[int]]) -> Vectors:
-        """(n, dim), row i for rows[i]."""
-        vectors = np.empty((len(rows), self._model.config.hidden_size), dtype=np.float32)
-        for places in length_batches([len(row) for row in rows], self._batch_tokens):
-            vectors[places] = self._pooled([rows[place] for place in places])
-        return vectors
-
-    def _pooled(self, rows: Sequence[Sequence[int]]) -> Vectors:
-        ids = padded(rows, self._model.config.pad_token_id or 0).to(self._device)
-        mask = padded([[1] * len(row) for row in rows], 0).to(self._device)
-        with torch.inference_mode():
-            states = self._model(input_ids=ids, attention_mask=mask).last_hidden_state  # (n, longest, dim)
-            if self._pooling == "cls":
-                pooled = states[:, 0]
-            else:
-                weights = mask.unsqueeze(-1).to(states.dtype)
-                pooled = (states * weights).sum(dim=1) / weights.sum(dim=1)
-        vectors: Vectors = pooled.cpu().numpy()
         return vectors
 
 

@@ -1,0 +1,141 @@
+"""Late interaction: each token of the question looks for its nearest among the tokens of the passage.
+
+Passages are read without the question, by the encoder that made their vectors, so the words of both meet in the space
+that the encoder knows. Nothing is trained, so nothing is forgotten: where a cross-encoder that saw little data is lost
+on other documents, this takes what it needs to know of a corpus from the candidates themselves.
+
+Source: Khattab and Zaharia, SIGIR 2020 (the sum of maximal similarities). Different here: what all candidates have in
+common is taken out of the states, tokens that few candidates hold weigh more, and a candidate shares in the score of
+those it resembles (the cluster hypothesis: van Rijsbergen, 1979).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import AutoTokenizer
+
+from rag.config import RerankConfig
+from rag.embed.bert_int8 import Floats, Int8Bert
+from rag.embed.forward import pick_device, pick_engine, quiet_loading
+from rag.embed.torch_encoder import TorchEncoder
+from rag.errors import ModelError
+
+NUM_NEIGHBOURS = 5
+_TINY = np.finfo(np.float32).tiny
+_LEAST_LIKENESS = 1e-3  # of a neighbour: their weights never add up to nothing
+
+
+@dataclass(frozen=True, slots=True)
+class TokenStates:
+    """A text as the encoder sees it, without the special tokens at both ends."""
+
+    ids: tuple[int, ...]
+    states: Floats  # (tokens, dim)
+
+
+class LateInteractionReranker:
+    """Scores the candidates of a question by its tokens, with the encoder in a directory.
+
+    Scores compare within the candidates of one question, and depend on which these are. Texts are cut at the window;
+    passages that are count in `num_truncated`.
+    """
+
+    def __init__(self, model_directory: Path, config: RerankConfig) -> None:
+        device = pick_device(config.device)
+        self._engine = pick_engine(config.engine, device, model_directory)
+        try:
+            with quiet_loading():
+                self._tokenizer = AutoTokenizer.from_pretrained(model_directory, local_files_only=True)
+                self._states = self._open(model_directory, device, config)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{model_directory} holds no encoder that transformers can load: {error}") from error
+        self._max_tokens = min(config.max_tokens, self._tokenizer.model_max_length)
+        self.num_truncated = 0
+
+    def __repr__(self) -> str:
+        return f"LateInteractionReranker(max_tokens={self._max_tokens}, engine={self._engine})"
+
+    def _open(
+        self, directory: Path, device: torch.device, config: RerankConfig
+    ) -> Callable[[Sequence[Sequence[int]]], list[Floats]]:
+        if self._engine == "int8":
+            return Int8Bert(directory, "states", config.num_threads).run_each
+        return TorchEncoder(directory, device, config.num_threads, config.batch_tokens).states
+
+    def score(self, query: str, passages: Sequence[str]) -> list[float]:
+        """One score a passage, in order; higher is better, at most 1. Empty in, empty out."""
+        return self.score_many([(query, passages)])[0]
+
+    def score_many(self, queries: Sequence[tuple[str, Sequence[str]]]) -> list[list[float]]:
+        """The scores of several questions' passages; a text that several share is read once.
+
+        In 8 bits each text is a pass of its own, and the scores have the same bits as alone.
+        """
+        asked = list(dict.fromkeys(query for query, passages in queries if passages))
+        shown = list(dict.fromkeys(passage for _, passages in queries for passage in passages))
+        if not shown:
+            return [[] for _ in queries]
+        ids, num_truncated = self._tokenized([*asked, *shown], num_questions=len(asked))
+        self.num_truncated += num_truncated
+        read = [TokenStates(tuple(row[1:-1]), states[1:-1]) for row, states in zip(ids, self._states(ids), strict=True)]
+        questions, texts = dict(zip(asked, read, strict=False)), dict(zip(shown, read[len(asked) :], strict=True))
+        return [
+            late_interaction(questions[query], [texts[passage] for passage in passages]) if passages else []
+            for query, passages in queries
+        ]
+
+    def _tokenized(self, texts: list[str], num_questions: int) -> tuple[list[list[int]], int]:
+        """Token ids of each text, and how many of the passages were cut."""
+        encoded = self._tokenizer(texts, truncation=True, max_length=self._max_tokens, padding=False)
+        rows: list[list[int]] = encoded["input_ids"]
+        return rows, sum(1 for encoding in encoded.encodings[num_questions:] if encoding.overflowing)
+
+
+def late_interaction(question: TokenStates, passages: Sequence[TokenStates]) -> list[float]:
+    """The scores of a question's passages, at least one: the mean of each one's own and of its neighbours'.
+
+    A passage's own score is the mean over the question's tokens, by their rarity among the passages, of the largest
+    cosine to a token of the passage. Zeros for a question without tokens.
+    """
+    if not question.ids:
+        return [0.0] * len(passages)
+    pooled = np.stack([_mean(passage.states) for passage in passages])
+    common = pooled.mean(axis=0)
+    wanted, weights = _unit(question.states - common), rarities(question.ids, passages)
+    own = np.asarray(
+        [
+            float((wanted @ _unit(passage.states - common).T).max(axis=1) @ weights) if passage.ids else 0.0
+            for passage in passages
+        ]
+    )
+    if len(passages) == 1:
+        return [float(own[0])]
+    likeness = _unit(pooled - common) @ _unit(pooled - common).T
+    np.fill_diagonal(likeness, -np.inf)
+    nearest = np.argsort(-likeness, axis=1, kind="stable")[:, : min(NUM_NEIGHBOURS, len(passages) - 1)]
+    shares = np.maximum(np.take_along_axis(likeness, nearest, axis=1), _LEAST_LIKENESS)
+    of_neighbours = (own[nearest] * shares).sum(axis=1) / shares.sum(axis=1)
+    return [float(score) for score in (own + of_neighbours) / 2]
+
+
+def rarities(ids: Sequence[int], passages: Sequence[TokenStates]) -> Floats:
+    """How much each token of a question counts: its inverse document frequency among the passages; they add up to 1."""
+    holding = Counter(token for passage in passages for token in set(passage.ids))
+    total = len(passages)
+    found = [math.log1p((total - holding[token] + 0.5) / (holding[token] + 0.5)) for token in ids]
+    return np.asarray(found, dtype=np.float32) / np.float32(math.fsum(found))
+
+
+def _mean(states: Floats) -> Floats:
+    mean: Floats = states.mean(axis=0) if len(states) else np.zeros(states.shape[1], dtype=np.float32)
+    return mean
+
+
+def _unit(rows: Floats) -> Floats:
+    unit: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), _TINY)
+    return unit

@@ -1,0 +1,89 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rag.config import RerankConfig
+from rag.errors import ModelError
+from rag.models import resolve
+from rag.rerank.late_interaction import LateInteractionReranker, TokenStates, late_interaction, rarities
+from tests.tiny_models import tiny_encoder
+
+CONFIG = RerankConfig(num_threads=1, device="cpu", max_tokens=64, batch_tokens=256)
+QUESTION = "how many days of leave"
+PASSAGES = ["an employee has two days", "", "the travel policy " * 40, "Zebra 42!", "more work"]
+DEFAULT_MODELS = Path("var/models")
+
+
+def states(*rows: tuple[int, list[float]]) -> TokenStates:
+    return TokenStates(tuple(token for token, _ in rows), np.asarray([row for _, row in rows], dtype=np.float32))
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture
+def reranker(directory: Path) -> LateInteractionReranker:
+    return LateInteractionReranker(directory, CONFIG)
+
+
+def test_a_passage_scores_the_cosine_of_its_nearest_token_and_shares_in_its_neighbours() -> None:
+    question = states((7, [2.0, 0.0]))
+    # Their means are (1, 0) and (-1, 0): nothing is common, and each is the only neighbour of the other.
+    passages = [states((7, [1.0, 0.0])), states((8, [-1.0, 0.0]))]
+    assert late_interaction(question, passages) == [pytest.approx(0.0), pytest.approx(0.0)]
+    # Without neighbours it is the cosine alone; what the only passage has in common with itself is its mean.
+    alone = [states((7, [3.0, 1.0]), (8, [1.0, -1.0]))]
+    assert late_interaction(states((7, [3.0, 0.0])), alone) == [pytest.approx(1 / np.sqrt(2))]
+
+
+def test_tokens_that_few_passages_hold_weigh_more() -> None:
+    passages = [states((1, [1.0]), (2, [1.0])), states((1, [1.0])), states((1, [1.0]))]
+    everywhere, once, nowhere = rarities([1, 2, 3], passages)
+    assert everywhere < once < nowhere
+    assert everywhere + once + nowhere == pytest.approx(1.0)
+
+
+def test_scores_come_in_the_order_of_the_passages(reranker: LateInteractionReranker) -> None:
+    scores = reranker.score(QUESTION, PASSAGES)
+    turned = reranker.score(QUESTION, PASSAGES[::-1])
+    np.testing.assert_allclose(scores, turned[::-1], atol=1e-5)
+    assert np.ptp(scores) > 0.01
+    assert max(scores) <= 1.0
+
+
+def test_nothing_in_nothing_out_and_a_question_without_words_scores_zero(reranker: LateInteractionReranker) -> None:
+    assert reranker.score(QUESTION, []) == []
+    assert reranker.score_many([(QUESTION, []), ("who", [])]) == [[], []]
+    assert reranker.score("", PASSAGES) == [0.0] * len(PASSAGES)
+
+
+def test_a_question_keeps_every_bit_of_its_scores_in_any_company(reranker: LateInteractionReranker) -> None:
+    together = reranker.score_many([("who", PASSAGES[:2]), (QUESTION, PASSAGES), (QUESTION, PASSAGES[1:])])
+    assert together[1] == reranker.score(QUESTION, PASSAGES)
+    assert together[2] == reranker.score(QUESTION, PASSAGES[1:])
+
+
+def test_both_engines_agree_and_cut_passages_are_counted(directory: Path, reranker: LateInteractionReranker) -> None:
+    in_torch = LateInteractionReranker(directory, CONFIG.model_copy(update={"engine": "torch"}))
+    scores = reranker.score(QUESTION, PASSAGES)
+    np.testing.assert_allclose(scores, in_torch.score(QUESTION, PASSAGES), atol=0.08)
+    assert reranker.num_truncated == in_torch.num_truncated == 1
+
+
+def test_a_directory_without_an_encoder_is_a_model_error(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no encoder"):
+        LateInteractionReranker(tmp_path, CONFIG)
+
+
+@pytest.mark.models
+def test_the_default_reranker_puts_the_answer_first() -> None:
+    reranker = LateInteractionReranker(resolve("all-MiniLM-L6-v2", DEFAULT_MODELS), RerankConfig(device="cpu"))
+    passages = [
+        "Berlin has been the seat of the German parliament since 1999.",
+        "Paris is the capital and largest city of France.",
+        "The capital of a company is the money its owners put in.",
+    ]
+    assert int(np.argmax(reranker.score("What is the capital of France?", passages))) == 1
