@@ -34,6 +34,7 @@ from rag.errors import DeadlineExceeded, ShardUnavailable
 from rag.generate.abstain import abstain_reason, abstention_text
 from rag.generate.attribution import AnswerStream
 from rag.generate.citations import cite
+from rag.generate.evidence import open_calibration
 from rag.generate.extractive import quote_passages
 from rag.generate.prompt import PROMPT_VERSION, build_prompt
 from rag.guard.access import may_read
@@ -112,6 +113,7 @@ class Retrieval:
     ranked: tuple[RankedChunk, ...]  # best first, at most k_rerank
     shard_of: dict[ChunkId, int]
     partial: tuple[str, ...]
+    logits: dict[ChunkId, float] | None = None  # the reranker's own scores, None where it was late
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,7 @@ class Pipeline:
     def __init__(self, config: RagConfig, stages: Stages) -> None:
         self._config = config
         self._stages = stages
+        self._calibration = open_calibration(config)
         self._settings, self._runtime = shaping_settings(config), runtime(config)
 
     async def retrieve(self, question: Question, recorder: SpanRecorder, query: Query | None = None) -> Retrieval:
@@ -176,7 +179,7 @@ class Pipeline:
             wanted = to_rerank(result, self._config.search.k_each_leg)
             chunks, compute_ms, late = await self._fetch(encoded, wanted, shard_of)
             span.compute_ms, span.counts["chunks"] = compute_ms, len(chunks)
-        reranked, rerank_missing = await self._rerank(query, result, chunks, recorder)
+        reranked, logits, rerank_missing = await self._rerank(query, result, chunks, recorder)
         missing = sorted({*result.missing_shards, *late})
         return Retrieval(
             query,
@@ -186,6 +189,7 @@ class Pipeline:
             _ranked(reranked, chunks, result),
             shard_of,
             (*(f"shard {shard}" for shard in missing), *rerank_missing),
+            logits,
         )
 
     async def _rewrite(self, question: Question) -> Query:
@@ -232,8 +236,11 @@ class Pipeline:
 
     async def _rerank(
         self, query: Query, result: SearchResult, chunks: Sequence[Chunk], recorder: SpanRecorder
-    ) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
-        """The chunks in final order; first-stage scores alone when the cross-encoder is late, and a word to say so."""
+    ) -> tuple[tuple[Candidate, ...], dict[ChunkId, float] | None, tuple[str, ...]]:
+        """The chunks in final order, the reranker's own scores, and what is missing, in words.
+
+        When the reranker is late, the first stage ranks alone, and there are no scores of its own.
+        """
         logits: list[float] | None = None
         missing: tuple[str, ...] = ()
         texts = [chunk.embedded_text for chunk in chunks]
@@ -247,8 +254,9 @@ class Pipeline:
             first = [result.scores[chunk.id] for chunk in chunks]
             named = identifier_shares(query.text, texts)
             scores = combined_scores(first, logits, self._config.rerank, named)
-            ranked = rank_candidates([chunk.id for chunk in chunks], scores)
-        return tuple(ranked), missing
+            ids = [chunk.id for chunk in chunks]
+            ranked = rank_candidates(ids, scores)
+        return tuple(ranked), None if logits is None else dict(zip(ids, logits, strict=True)), missing
 
     async def prompt(self, question: Question, retrieval: Retrieval, recorder: SpanRecorder) -> Prompt:
         """The passages that fit the budget, with their neighbours, inside the messages for the generator."""
@@ -309,7 +317,14 @@ class Pipeline:
     ) -> AbstainReason:
         if direct_injection(question.text):
             return "disallowed"
-        return abstain_reason(retrieval.query.text, passages, retrieval.result.scores, self._config.generate)
+        return abstain_reason(
+            retrieval.query.text,
+            passages,
+            retrieval.result.scores,
+            self._config.generate,
+            self._calibration,
+            retrieval.logits,
+        )
 
     def _answer_stream(self, passages: Sequence[Passage]) -> AnswerStream:
         config = self._config.generate

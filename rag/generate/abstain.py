@@ -28,7 +28,7 @@ def abstain_reason(
     """Why no answer should be tried; "" where the passages are evidence enough.
 
     With a calibration, evidence is a P(answerable) of at least `config.min_answerable`, or of the threshold that the
-    calibration holds where that is not set; `logits` are the cross-encoder's, None where it was late. Without one it is
+    calibration holds where that is not set; `logits` are the reranker's, None where it was late. Without one it is
     a dense cosine of at least `config.min_evidence`. Either way a passage that holds every identifier of the query is
     evidence: a model sees little in "ERR_4031", and a passage that names it is about it.
     """

@@ -41,7 +41,7 @@ class Evidence:
     dense_margin: float  # above the mean of the others
     bm25: float  # log(1 + largest score)
     bm25_margin: float  # share of the largest score by which it is above the second
-    logit: float | None  # largest of the cross-encoder
+    logit: float | None  # largest of the reranker
     logit_margin: float | None  # above the second
     coverage: float  # content words in one passage
     union_coverage: float  # in all passages together
@@ -76,7 +76,7 @@ def evidence_of(
 ) -> Evidence:
     """The evidence that the passages, at least one, are for the query.
 
-    `logits` are the cross-encoder's, None where it gave none in time. A passage without a score counts as 0.0.
+    `logits` are the reranker's, None where it gave none in time. A passage without a score counts as 0.0.
     """
     if not passages:
         raise ValueError("no passages: there is no evidence to measure")

@@ -104,7 +104,7 @@ def model_of(name: str, threshold: float = 0.5) -> AnswerabilityModel:
     return AnswerabilityModel(model=plain, calibration=Temperature(temperature=1.0), threshold=threshold)
 
 
-def calibration(encoder: str = "all-MiniLM-L6-v2", reranker: str = "quire-reranker") -> EvidenceCalibration:
+def calibration(encoder: str = "all-MiniLM-L6-v2", reranker: str = "all-MiniLM-L6-v2") -> EvidenceCalibration:
     models = (model_of("logit", 0.7), model_of("dense", 0.6))
     return EvidenceCalibration(encoder=encoder, reranker=reranker, command="made in a test", models=models)
 
