@@ -266,7 +266,7 @@ def _build(name: str, spec: ModelSpec, models: Path, work: Path, progress: Progr
                 _dequantize(path, spec.gguf, work)
             case AdaptedModel(base=base, adapter=adapter):
                 progress(f"{name}: merging the adapter into {base}")
-                _merge(models / base, adapter, work)
+                merge_adapter(models / base, adapter, work)
     except (ImportError, RuntimeError) as error:  # a package is missing, or a torchvision that CPU torch can't load
         raise ModelError(
             f"model {name} could not be converted: {error}; install quire with its extra cpu or gpu, and run "
@@ -382,7 +382,8 @@ def _dequantize(wheel: Path, gguf: str, target: Path) -> None:
         tokenizer.save_pretrained(target)
 
 
-def _merge(base: Path, adapter: Path, target: Path) -> None:
+def merge_adapter(base: Path, adapter: Path, target: Path) -> None:
+    """Write the cross-encoder in `target`: the adapter merged into the weights of the encoder in `base`."""
     from peft import PeftModel
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
