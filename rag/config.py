@@ -159,6 +159,9 @@ class RerankConfig(Section):
         256, ge=32, description="Window of a passage, or of a pair for a cross-encoder, whose question is never cut."
     )
     batch_tokens: int = Field(4_096, ge=256, description="Padded tokens of one forward pass.")
+    cache_mb: int = Field(
+        256, ge=0, description="Memory for passages that late interaction has read lately; about 0.2 MB each."
+    )
     num_threads: int = Field(0, ge=0, description="CPU threads; 0 takes every core.")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto takes a GPU when there is one.")
     engine: Engine = Field("auto", description="int8 runs a BERT in 8 bits, on a CPU; auto does where it can.")

@@ -11,7 +11,7 @@ from rag.config import RagConfig, Section
 from rag.ids import digest
 from rag.models import MODELS
 
-_SPEED = {"batch_tokens", "num_threads", "device", "engine"}  # how fast a model runs, not what it is
+_SPEED = {"batch_tokens", "cache_mb", "num_threads", "device", "engine"}  # how fast a model runs, not what it is
 _LIBRARIES = ("onnxruntime", "torch", "transformers", "tokenizers", "numpy")
 
 

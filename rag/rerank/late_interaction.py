@@ -10,7 +10,8 @@ those it resembles (the cluster hypothesis: van Rijsbergen, 1979).
 """
 
 import math
-from collections import Counter
+import threading
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +42,9 @@ class TokenStates:
 class LateInteractionReranker:
     """Scores the candidates of a question by its tokens, with the encoder in a directory.
 
-    Scores compare within the candidates of one question, and depend on which these are. Texts are cut at the window;
-    passages that are count in `num_truncated`.
+    Scores compare within the candidates of one question, and depend on which these are. Passages are read without the
+    question, so those that were read lately are not read again. Texts are cut at the window; passages that are count in
+    `num_truncated` when they are read.
     """
 
     def __init__(self, model_directory: Path, config: RerankConfig) -> None:
@@ -55,6 +57,7 @@ class LateInteractionReranker:
         except (OSError, ValueError) as error:
             raise ModelError(f"{model_directory} holds no encoder that transformers can load: {error}") from error
         self._max_tokens = min(config.max_tokens, self._tokenizer.model_max_length)
+        self._passages = PassageCache(config.cache_mb * 1_000_000)
         self.num_truncated = 0
 
     def __repr__(self) -> str:
@@ -77,23 +80,55 @@ class LateInteractionReranker:
         In 8 bits each text is a pass of its own, and the scores have the same bits as alone.
         """
         asked = list(dict.fromkeys(query for query, passages in queries if passages))
-        shown = list(dict.fromkeys(passage for _, passages in queries for passage in passages))
-        if not shown:
-            return [[] for _ in queries]
-        ids, num_truncated = self._tokenized([*asked, *shown], num_questions=len(asked))
-        self.num_truncated += num_truncated
-        read = [TokenStates(tuple(row[1:-1]), states[1:-1]) for row, states in zip(ids, self._states(ids), strict=True)]
-        questions, texts = dict(zip(asked, read, strict=False)), dict(zip(shown, read[len(asked) :], strict=True))
+        shown = dict.fromkeys(passage for _, passages in queries for passage in passages)
+        texts = {passage: known for passage in shown if (known := self._passages.get(passage)) is not None}
+        new = [passage for passage in shown if passage not in texts]
+        read = self._read([*asked, *new], num_questions=len(asked))
+        questions, found = dict(zip(asked, read, strict=False)), dict(zip(new, read[len(asked) :], strict=True))
+        for passage, states in found.items():
+            self._passages.put(passage, states)
+        texts |= found
         return [
             late_interaction(questions[query], [texts[passage] for passage in passages]) if passages else []
             for query, passages in queries
         ]
 
-    def _tokenized(self, texts: list[str], num_questions: int) -> tuple[list[list[int]], int]:
-        """Token ids of each text, and how many of the passages were cut."""
+    def _read(self, texts: list[str], num_questions: int) -> list[TokenStates]:
+        """Each text as the encoder sees it; counts the passages, which follow the questions, that were cut."""
+        if not texts:
+            return []
         encoded = self._tokenizer(texts, truncation=True, max_length=self._max_tokens, padding=False)
         rows: list[list[int]] = encoded["input_ids"]
-        return rows, sum(1 for encoding in encoded.encodings[num_questions:] if encoding.overflowing)
+        self.num_truncated += sum(1 for encoding in encoded.encodings[num_questions:] if encoding.overflowing)
+        return [
+            TokenStates(tuple(row[1:-1]), states[1:-1]) for row, states in zip(rows, self._states(rows), strict=True)
+        ]
+
+
+class PassageCache:
+    """Passages that were read lately, the oldest forgotten first. Safe to use from several threads."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes, self._num_bytes = max_bytes, 0
+        self._known: OrderedDict[str, TokenStates] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, passage: str) -> TokenStates | None:
+        """The passage's tokens, None where it has to be read."""
+        with self._lock:
+            if passage in self._known:
+                self._known.move_to_end(passage)
+            return self._known.get(passage)
+
+    def put(self, passage: str, states: TokenStates) -> None:
+        """Keeps the passage's tokens as long as there is room."""
+        with self._lock:
+            if passage in self._known:
+                return
+            self._known[passage] = states
+            self._num_bytes += states.states.nbytes
+            while self._num_bytes > self._max_bytes:
+                self._num_bytes -= self._known.popitem(last=False)[1].states.nbytes
 
 
 def late_interaction(question: TokenStates, passages: Sequence[TokenStates]) -> list[float]:

@@ -6,7 +6,13 @@ import pytest
 from rag.config import RerankConfig
 from rag.errors import ModelError
 from rag.models import resolve
-from rag.rerank.late_interaction import LateInteractionReranker, TokenStates, late_interaction, rarities
+from rag.rerank.late_interaction import (
+    LateInteractionReranker,
+    PassageCache,
+    TokenStates,
+    late_interaction,
+    rarities,
+)
 from tests.tiny_models import tiny_encoder
 
 CONFIG = RerankConfig(num_threads=1, device="cpu", max_tokens=64, batch_tokens=256)
@@ -64,6 +70,29 @@ def test_a_question_keeps_every_bit_of_its_scores_in_any_company(reranker: LateI
     together = reranker.score_many([("who", PASSAGES[:2]), (QUESTION, PASSAGES), (QUESTION, PASSAGES[1:])])
     assert together[1] == reranker.score(QUESTION, PASSAGES)
     assert together[2] == reranker.score(QUESTION, PASSAGES[1:])
+
+
+def test_a_passage_that_was_read_lately_is_not_read_again_and_scores_the_same_bits(
+    directory: Path, reranker: LateInteractionReranker
+) -> None:
+    first = reranker.score(QUESTION, PASSAGES)
+    reranker.score("who", PASSAGES)
+    assert reranker.score(QUESTION, PASSAGES) == first
+    assert reranker.num_truncated == 1  # read once
+    without = LateInteractionReranker(directory, CONFIG.model_copy(update={"cache_mb": 0}))
+    assert without.score(QUESTION, PASSAGES) == first == without.score(QUESTION, PASSAGES)
+    assert without.num_truncated == 2
+
+
+def test_the_cache_forgets_what_was_not_used_for_longest() -> None:
+    cache = PassageCache(max_bytes=8)
+    cache.put("a", states((1, [1.0])))
+    cache.put("b", states((2, [1.0])))
+    assert cache.get("a") is not None
+    cache.put("c", states((3, [1.0])))
+    assert cache.get("b") is None
+    assert cache.get("a") is not None
+    assert cache.get("c") is not None
 
 
 def test_both_engines_agree_and_cut_passages_are_counted(directory: Path, reranker: LateInteractionReranker) -> None:
