@@ -150,7 +150,8 @@ def late_interaction(question: TokenStates, passages: Sequence[TokenStates]) -> 
     )
     if len(passages) == 1:
         return [float(own[0])]
-    likeness = _unit(pooled - common) @ _unit(pooled - common).T
+    directions = _unit(pooled - common)
+    likeness = directions @ directions.T
     np.fill_diagonal(likeness, -np.inf)
     nearest = np.argsort(-likeness, axis=1, kind="stable")[:, : min(NUM_NEIGHBOURS, len(passages) - 1)]
     shares = np.maximum(np.take_along_axis(likeness, nearest, axis=1), _LEAST_LIKENESS)

@@ -182,8 +182,7 @@ async def test_an_answer_without_the_words_ignored_the_passage_that_it_cites(lib
 async def test_an_abstention_over_the_right_passage_is_told_from_an_answer_that_ignores_it(library: Library) -> None:
     config = with_settings(library.config, generate={"min_evidence": 2.0})
     trace = await library.ask(ASKED, config)
-    if not trace.abstained:
-        pytest.skip("this configuration answers whatever the evidence")
+    assert trace.abstained
     assert why(library, trace, DAYS, config=config).cause == "abstained"
 
 
