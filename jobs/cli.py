@@ -13,7 +13,7 @@ import typer
 from jobs import api_keys, local_cluster, printing
 from jobs.client import AnswerReply, Client
 from rag.config import RagConfig, load_config
-from rag.errors import ConfigError, IndexMismatch, InputError, RagError
+from rag.errors import InputError, RagError
 
 LOCAL = Path("serve_configs/local")
 GOLDEN = Path("bench/sample/golden.jsonl")
@@ -44,12 +44,8 @@ def main() -> None:
     """
     try:
         app()
-    except (ConfigError, InputError, IndexMismatch) as error:
-        printing.print_error(str(error))
-        sys.exit(2)
     except RagError as error:
-        printing.print_error(str(error))
-        sys.exit(1)
+        sys.exit(printing.print_failure(error))
     except KeyboardInterrupt:
         printing.print_error("interrupted")
         sys.exit(130)

@@ -16,10 +16,10 @@ from pathlib import Path
 from rich.progress import Progress
 
 from jobs.evaluate_service import evaluate_service
-from jobs.printing import err, print_error, say
+from jobs.printing import err, print_failure, say
 from jobs.quality_commands import report_gate, report_run
 from rag.config import RagConfig, load_config
-from rag.errors import ConfigError, IndexMismatch, InputError, RagError
+from rag.errors import InputError, RagError
 from rag.evaluate.beir import read_collection
 from rag.evaluate.collection_index import collection_config, index_collection
 from rag.evaluate.golden import read_golden, read_principals
@@ -155,12 +155,8 @@ def main() -> None:
     outputs = {"out": args.out, "html": args.html, "as_json": args.as_json}
     try:
         code = run_gate(request, args.baseline, **outputs) if args.baseline else run_eval(request, **outputs)
-    except (ConfigError, InputError, IndexMismatch) as error:
-        print_error(str(error))
-        code = 2
     except RagError as error:
-        print_error(str(error))
-        code = 1
+        code = print_failure(error)
     sys.exit(code)
 
 

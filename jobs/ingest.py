@@ -26,11 +26,20 @@ from jobs.ingest_engine import BuildJob, Engine, RayEngine, StreamJob
 from jobs.ingest_plan import Plan, ReadTask, make_plan
 from jobs.ingest_report import IngestReport, write_errors
 from jobs.ingest_tasks import Outcome, read_outcome, tasks_to_table
-from jobs.printing import IngestProgress, ingest_progress, print_error, print_json, print_pairs, print_rows, say
+from jobs.printing import (
+    IngestProgress,
+    ingest_progress,
+    print_error,
+    print_failure,
+    print_json,
+    print_pairs,
+    print_rows,
+    say,
+)
 from jobs.ray_session import ray_session
 from rag.config import RagConfig, load_config
 from rag.data import ErrorRow
-from rag.errors import ConfigError, IndexMismatch, InputError, RagError
+from rag.errors import IndexMismatch, InputError, RagError
 from rag.evaluate.smoke import SmokeResult, read_smoke_tasks, smoke_test
 from rag.ids import DocumentId, VersionId
 from rag.index.manifest import check_compatible
@@ -397,12 +406,8 @@ def main() -> None:
             as_json=arguments.as_json,
             allow_failures=arguments.allow_failures,
         )
-    except (ConfigError, InputError, IndexMismatch) as error:
-        print_error(str(error))
-        code = 2
     except RagError as error:
-        print_error(str(error))
-        code = 1
+        code = print_failure(error)
     sys.exit(code)
 
 

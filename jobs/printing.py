@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from jobs.client import AnswerReply, CitedSource, SearchReply, Stage
+from rag.errors import ConfigError, IndexMismatch, InputError, RagError
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +27,12 @@ QUOTE_CHARACTERS = 240
 def print_json(value: Any) -> None:  # Any: anything that JSON can say
     """The value as JSON on standard output, whole lines, no colours."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_failure(error: RagError) -> int:
+    """Prints the error; the exit code: 2 for what was asked for wrongly, 1 for what was tried and failed."""
+    print_error(str(error))
+    return 2 if isinstance(error, ConfigError | InputError | IndexMismatch) else 1
 
 
 def print_error(message: str) -> None:

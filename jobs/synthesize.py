@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast, get_args
 
-from jobs.printing import print_error, print_json, print_pairs, print_rows, say
+from jobs.printing import print_failure, print_json, print_pairs, print_rows, say
 from rag.config import RagConfig, load_config
 from rag.data import Chunk
-from rag.errors import ConfigError, IndexMismatch, InputError, RagError
+from rag.errors import InputError, RagError
 from rag.index.versions import IndexStore
 from rag.local import open_shards
 from rag.models import resolve
@@ -185,12 +185,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     try:
         return run(chosen.config, chosen.out, options, corpus=chosen.corpus, as_json=chosen.as_json)
-    except (ConfigError, InputError, IndexMismatch) as error:
-        print_error(str(error))
-        return 2
     except RagError as error:
-        print_error(str(error))
-        return 1
+        return print_failure(error)
 
 
 if __name__ == "__main__":

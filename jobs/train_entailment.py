@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobs.printing import print_error, print_pairs
+from jobs.printing import print_failure, print_pairs
 from rag.config import load_config
-from rag.errors import ConfigError, InputError, RagError
+from rag.errors import RagError
 from rag.evaluate.entailment import WEIGHTS
 from rag.parts import build_embedder
 from rag.train.entailment import fit_entailment, read_claims
@@ -47,12 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         run(options.config, options.data, options.out, options.questions, options.seed)
-    except (ConfigError, InputError) as error:
-        print_error(str(error))
-        return 2
     except RagError as error:
-        print_error(str(error))
-        return 1
+        return print_failure(error)
     return 0
 
 

@@ -20,9 +20,9 @@ from typing import Any, get_args
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from jobs.printing import LINE_EVERY_S, err, print_error, print_json, print_pairs, print_rows, say
+from jobs.printing import LINE_EVERY_S, err, print_failure, print_json, print_pairs, print_rows, say
 from rag.config import RagConfig, load_config
-from rag.errors import ConfigError, InputError, RagError
+from rag.errors import InputError, RagError
 from rag.models import merge_adapter, resolve
 from rag.parts import build_embedder
 from rag.train.negatives import MiningOptions, PassagePool, RankingExample
@@ -343,12 +343,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             command=told_command(given),
             as_json=chosen.as_json,
         )
-    except (ConfigError, InputError) as error:
-        print_error(str(error))
-        return 2
     except RagError as error:
-        print_error(str(error))
-        return 1
+        return print_failure(error)
     return 0
 
 
