@@ -81,12 +81,10 @@ def ingest(
 ) -> None:
     """Index documents and publish the new version. Exit code 1 when any document failed."""
     settings = load_config(config)
-    cluster = local_cluster.find_cluster(_record_file(settings))
     if submit:
-        if cluster is None:
-            raise RagError("no cluster to submit to: run `quire up --no-serve` first")
         flags = ["--full"] * full + ["--json"] * as_json + ["--allow-failures"] * allow_failures
-        raise typer.Exit(_submit_ingest(cluster, config, paths, flags))
+        raise typer.Exit(_submit_ingest(_running_cluster(settings), config, paths, flags))
+    cluster = local_cluster.find_cluster(_record_file(settings))
     os.environ.update({"RAY_AUTH_MODE": "token"} if cluster else {})  # before Ray is imported, which reads it then
     from jobs.ingest import run
 
@@ -128,11 +126,8 @@ def synthesize(
     options = SynthesisOptions(check_source(source), max_chunks, questions_per_chunk, k, seed=seed)
     if not submit:
         raise typer.Exit(run(config, out, options, corpus=corpus, as_json=as_json))
-    cluster = local_cluster.find_cluster(_record_file(load_config(config)))
-    if cluster is None:
-        raise RagError("no cluster to submit to: run `quire up --no-serve` first")
     entry = ["jobs.synthesize", *arguments_of(config, out, options, corpus, as_json=as_json)]
-    raise typer.Exit(_submit(cluster, entry))
+    raise typer.Exit(_submit(_running_cluster(load_config(config)), entry))
 
 
 # ---------------------------------------------------------------- the cluster on this machine

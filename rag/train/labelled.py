@@ -31,7 +31,7 @@ class LabelledQuestion:
 def read_answerable(data: Path, sources: Sequence[str]) -> list[LabelledQuestion]:
     """The questions of the named sets whose answer is known, in file order. Raises InputError."""
     return [
-        LabelledQuestion(row["question"], row["passage"], row["answer"].strip(), _document(row), source)
+        LabelledQuestion(row["question"], row["passage"], row["answer"].strip(), document_of(row), source)
         for source in sources
         for row in _rows(data / PAIRS / f"{source}.jsonl.gz")
         if row.get("answer", "").strip()
@@ -42,7 +42,7 @@ def read_unanswerable(data: Path) -> list[LabelledQuestion]:
     """The questions that their passage does not answer, in file order. Raises InputError."""
     source = "squad-v2.0-dev-unanswerable"
     rows = _rows(data / UNANSWERABLE / f"{source}.jsonl.gz")
-    return [LabelledQuestion(row["question"], row["passage"], "", _document(row), source) for row in rows]
+    return [LabelledQuestion(row["question"], row["passage"], "", document_of(row), source) for row in rows]
 
 
 def held_out(document: str, share: float = 0.5) -> bool:
@@ -50,7 +50,8 @@ def held_out(document: str, share: float = 0.5) -> bool:
     return int(digest("held out", document, size_bytes=4), 16) < share * 2**32
 
 
-def _document(row: dict[str, Any]) -> str:  # Any: one object of JSON
+def document_of(row: dict[str, Any]) -> str:  # Any: one object of JSON
+    """What stands for the document of a row, so that none is on both sides of a split: its title, else its passage."""
     return " ".join((row.get("title") or row["passage"]).replace("_", " ").casefold().split())
 
 

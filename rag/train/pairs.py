@@ -10,6 +10,7 @@ from typing import Any
 
 from rag.errors import InputError
 from rag.ids import digest
+from rag.train.labelled import document_of
 
 LEFT_OUT = ("policyqa", "conditionalqa")  # their terms ask for research use
 SYNTHETIC = "synthetic"  # how the source of a synthesized row begins
@@ -101,8 +102,8 @@ def _pair(row: dict[str, Any], path: Path) -> TrainingPair:  # Any: one object o
         source = f"{SYNTHETIC}-{row.get('source', 'rows')}"
         return TrainingPair(question, passage, source, row["document_id"], row["chunk_id"])
     passage = row["passage"].strip()
-    document = _folded((row.get("title") or passage).replace("_", " "))
-    return TrainingPair(question, passage, row.get("source") or path.name.split(".jsonl")[0], document, passage)
+    source = row.get("source") or path.name.split(".jsonl")[0]
+    return TrainingPair(question, passage, source, document_of(row), passage)
 
 
 def _folded(text: str) -> str:
