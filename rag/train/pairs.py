@@ -1,7 +1,5 @@
 """Questions with a passage that answers them: read from pair files and from `jobs.synthesize`, sampled and split."""
 
-import gzip
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -10,6 +8,7 @@ from typing import Any
 
 from rag.errors import InputError
 from rag.ids import digest
+from rag.train.json_lines import json_lines
 from rag.train.labelled import document_of
 
 LEFT_OUT = ("policyqa", "conditionalqa")  # their terms ask for research use
@@ -88,7 +87,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _read(path: Path) -> Iterator[TrainingPair]:
-    for number, row in _rows(path):
+    for number, row in json_lines(path):
         try:
             yield _pair(row, path)
         except (KeyError, TypeError, AttributeError) as error:
@@ -108,15 +107,3 @@ def _pair(row: dict[str, Any], path: Path) -> TrainingPair:  # Any: one object o
 
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:  # Any: one object of JSON a line
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield number, json.loads(line)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file or folder") from error
-    except (json.JSONDecodeError, gzip.BadGzipFile, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not JSON lines: {error}") from error
