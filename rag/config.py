@@ -5,11 +5,12 @@ paths are resolved against the folder of the file. Unknown keys are errors.
 """
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo
 
 from rag.data import Authority
 from rag.errors import ConfigError
@@ -43,6 +44,31 @@ class AccessRule(Section):
     authority: Authority = Field("reference", description="How binding the documents are, where they do not say.")
 
 
+class RowTemplate(Section):
+    """How a row becomes a document: texts with {column} in them. What is left out is taken from the row itself."""
+
+    id: str = Field("", description="What names the row, as '{ticket}'; empty: its column id.")
+    title: str = Field("", description="Title, as '{product}: {subject}'; empty: its column title.")
+    text: str = Field("", description="Markdown, as '{question} {answer}'; empty: text, body, content, or all columns.")
+    groups: tuple[str, ...] = Field(
+        (), description="Groups that may read it, as 'team-{team}', or the name of a list column; empty: the rule's."
+    )
+
+
+class ExportConfig(RowTemplate):
+    """Files whose rows are documents: JSONL files always are, CSV, TSV and Parquet files where one of these matches."""
+
+    pattern: str = Field(description="Glob over the file's uri. The first export that matches wins.")
+
+
+class DatabaseConfig(RowTemplate):
+    """A query whose rows are documents: `quire ingest sql:NAME`. Their uris are sql:NAME#ID."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", description="Name by which it is asked for.")
+    url: str = Field(description="SQLAlchemy URL; its driver has to be installed.")
+    query: str = Field(description="SELECT with a row for each document.")
+
+
 class SourcesConfig(Section):
     """What is read, and who may read it."""
 
@@ -53,6 +79,8 @@ class SourcesConfig(Section):
     trust_document_groups: bool = Field(
         False, description="Let `groups` in front matter or in an export's row replace the rule's groups."
     )
+    exports: tuple[ExportConfig, ...] = Field((), description="Files whose rows are documents.")
+    databases: tuple[DatabaseConfig, ...] = Field((), description="Queries whose rows are documents.")
     max_document_bytes: int = Field(
         50_000_000, ge=1, description="Larger objects go to the errors table instead of into memory."
     )
@@ -61,22 +89,111 @@ class SourcesConfig(Section):
 class ParseConfig(Section):
     """How bytes become blocks."""
 
-    parser_version: int = Field(1, description="Raised when parsing changes, so that documents are parsed again.")
+    parser_version: int = Field(2, description="Raised when parsing changes, so that documents are parsed again.")
     max_pages: int = Field(2_000, ge=1, description="A PDF with more pages goes to the errors table.")
     min_page_characters: int = Field(
         16, ge=0, description="A PDF whose pages all hold fewer characters than this counts as scanned."
     )
+    passwords: dict[str, SecretStr] | tuple[SecretStr, ...] = Field(
+        (), description="Of encrypted PDFs: by glob over the uri, or a list of which each is tried on every one."
+    )
+    detector: str = Field(
+        "none",
+        pattern=r"^(none|pymupdf|picodet|transformers|[\w.]+:\w+)$",
+        description="Finds the layout of complicated PDF pages: none reads them by rules; pymupdf, picodet, "
+        "transformers, or a class of your own as package.module:Class.",
+    )
+    detector_model: str = Field(
+        "", description="Weights of the detector: a directory or hub id for transformers, a file for picodet."
+    )
+    detector_pages: Literal["complicated", "all"] = Field(
+        "complicated", description="Which pages go to the detector: those with columns or figures, or every one."
+    )
+    ocr: Literal["rapidocr", "tesseract", "none"] = Field(
+        "rapidocr", description="Reads scans and pictures: PP-OCRv6 by RapidOCR, the program tesseract, or nothing."
+    )
+    ocr_dpi: int = Field(
+        200, ge=72, le=600, description="Dots per inch at which a page is drawn for OCR; time grows with it."
+    )
+    ocr_languages: tuple[str, ...] = Field(
+        ("eng",), min_length=1, description="Languages of tesseract, by its names; RapidOCR reads all that it knows."
+    )
+    ocr_threads: int = Field(1, ge=1, description="CPU threads of one RapidOCR; each process that parses has its own.")
+    max_figures: int = Field(
+        20, ge=0, description="Pictures inside one document that are read by OCR; the others keep their caption."
+    )
+    max_unpacked_mb: int = Field(500, ge=1, description="An Office file that unpacks to more goes to the errors table.")
+    isolation: Literal["process", "none"] = Field(
+        "process", description="process: PDFs, pictures and Office files are parsed in a process of their own."
+    )
+    max_seconds: float = Field(
+        120.0, gt=0, description="Processor time of a document beside that of its pages; more: the errors table."
+    )
+    max_page_seconds: float = Field(
+        30.0, ge=0, description="Processor time that each page of a PDF adds. By the clock both may be 4 x as long."
+    )
+    max_memory_mb: int = Field(
+        3_000, ge=512, description="A document that takes more memory to parse goes to the errors table."
+    )
+    documents_per_worker: int = Field(
+        200, ge=1, description="A parsing process ends after so many documents, and with it what libraries leak."
+    )
+
+
+PiiKind = Literal["email", "phone", "card", "iban", "national_id", "secret"]
+PiiPolicy = Literal["off", "flag", "mask", "narrow"]
+
+
+class CleanConfig(Section):
+    """What is taken out of documents, and which of them say the same."""
+
+    clean_version: int = Field(1, description="Raised when cleaning changes, so that documents are cleaned again.")
+    duplicates: Literal["off", "exact", "near"] = Field(
+        "near", description="Of documents with the same readers and text one is indexed; near: of like ones as well."
+    )
+    min_similarity: float = Field(
+        0.9, gt=0.5, le=1.0, description="near: documents that share this much of their wording (Jaccard) are alike."
+    )
+    max_repeated_share: float = Field(
+        0.5, gt=0.0, le=1.0, description="A short block on more than this share of a document's pages is left out."
+    )
+    pii: PiiPolicy = Field(
+        "flag",
+        description="Personal data and secrets: off does not look; flag marks the chunk `pii:KIND`; mask writes [KIND] "
+        "in their place; narrow also restricts the document to narrow_groups.",
+    )
+    pii_kinds: dict[PiiKind, PiiPolicy] = Field({}, description="Policies of single kinds, in place of `pii`.")
+    narrow_groups: tuple[str, ...] = Field(
+        (), description="narrow: those of a document's readers that keep it; where none is among them, nobody does."
+    )
+    phone_region: str = Field(
+        "", pattern=r"^([A-Z]{2})?$", description="Country of numbers without +, as US; empty: those do not count."
+    )
+
+    def policy(self, kind: PiiKind) -> PiiPolicy:
+        return self.pii_kinds.get(kind, self.pii)
 
 
 class ChunkConfig(Section):
     """How blocks become chunks. Token counts are the encoder's own."""
 
-    chunker: Literal["structural"] = Field("structural", description="Name in rag/parts.py.")
+    chunker_version: int = Field(2, description="Raised when chunking changes, so that documents are chunked again.")
+    chunker: Literal["structural", "window", "sentence", "semantic", "hierarchical"] = Field(
+        "structural", description="Name in rag/parts.py."
+    )
     max_tokens: int = Field(
         256, ge=32, description="Most tokens of a chunk's embedded text; larger chunks blur what a vector means."
     )
     min_tokens: int = Field(48, ge=0, description="Smaller neighbours in one section are merged up to this size.")
     overlap_sentences: int = Field(1, ge=0, description="Sentences repeated when a long paragraph has to be cut.")
+    overlap_tokens: int = Field(32, ge=0, description="window: most tokens that a window repeats of the one before.")
+    semantic_drop: float = Field(
+        1.0,
+        description="semantic: cut where the similarity of neighbouring sentences is so many standard deviations below "
+        "the section's mean; a larger number cuts less.",
+    )
+    child_tokens: int = Field(96, ge=32, description="hierarchical: most tokens of a child, which is searched.")
+    parent_tokens: int = Field(384, ge=32, description="hierarchical: most tokens of a parent, which is prompted.")
 
 
 class EmbedConfig(Section):
@@ -94,9 +211,47 @@ class EmbedConfig(Section):
 
 
 class DenseIndexConfig(Section):
-    """The vector index of a segment."""
+    """The vector index of a segment. Every kind gives exact scores, and flat gives exactly the best rows."""
 
-    kind: Literal["flat"] = Field("flat", description="flat is exact.")
+    kind: Literal["flat", "ivf_flat", "ivf_pq", "hnsw"] = Field(
+        "flat", description="flat is exact; ivf_flat visits clusters, ivf_pq compressed ones, hnsw walks a graph."
+    )
+    min_rows: int = Field(10_000, ge=256, description="Segments with fewer rows are flat whatever the kind.")
+    target_recall: float = Field(
+        0.995, ge=0.5, lt=1.0, description="recall@10 on a sample that a build sets the breadth of the search by."
+    )
+    nlist: int | None = Field(
+        None, ge=1, description="IVF clusters of a segment; left out: the power of two nearest to 2.8 x root of rows."
+    )
+    nprobe: int = Field(
+        16, ge=1, description="Clusters visited at once; more are visited while they may hold a better row."
+    )
+    pq_bytes: int = Field(96, ge=1, description="Bytes of a vector's product code; more cost memory and give recall.")
+    rescore: int = Field(4, ge=1, description="Rows whose exact score an ivf_pq takes, in multiples of k.")
+    m: int = Field(32, ge=4, le=128, description="Neighbours of a node in HNSW, twice as many at the bottom.")
+    ef_construction: int = Field(80, ge=8, description="Rows looked at to place one in HNSW; build time grows with it.")
+    ef_search: int = Field(64, ge=8, description="Rows looked at by a search of HNSW, at least; see target_recall.")
+    resident: bool = Field(
+        True, description="Copy a flat segment's vectors into memory, where large pages save a third of a scan; or map."
+    )
+    device: Literal["auto", "cpu", "gpu"] = Field(
+        "auto", description="auto takes a GPU when faiss has one that honours masks; gpu refuses to do without."
+    )
+
+    def lists_for(self, num_rows: int) -> int:
+        """Clusters of a segment with so many rows; a cluster has at least four."""
+        nlist = self.nlist or 1 << max(0, round(math.log2(2.8 * math.sqrt(num_rows))))
+        return max(1, min(nlist, num_rows // 4))
+
+    def shaping(self) -> dict[str, Any]:  # Any: a configuration as JSON
+        """The settings that the files of a segment depend on, for its kind."""
+        fields = {
+            "flat": (),
+            "ivf_flat": ("min_rows", "target_recall", "nlist"),
+            "ivf_pq": ("min_rows", "target_recall", "nlist", "pq_bytes"),
+            "hnsw": ("min_rows", "target_recall", "m", "ef_construction"),
+        }[self.kind]
+        return {"kind": self.kind, **{name: getattr(self, name) for name in fields}}
 
 
 class LexicalIndexConfig(Section):
@@ -118,6 +273,15 @@ class IndexConfig(Section):
     max_error_share: float = Field(
         0.2, ge=0.0, le=1.0, description="A run with a larger share of failed documents publishes nothing."
     )
+    keep_versions: int = Field(
+        3, ge=1, description="Newest versions that are kept; older ones are deleted once nobody uses them."
+    )
+    reclaim_grace_s: float = Field(
+        600.0, ge=0.0, description="A version or segment that was made or used this lately is never deleted."
+    )
+    segment_chunks: int = Field(
+        50_000, ge=1, description="Most chunks of a segment; fewer take less memory to build, more search faster."
+    )
 
 
 class RewriteConfig(Section):
@@ -129,9 +293,25 @@ class RewriteConfig(Section):
     max_history_turns: int = Field(6, ge=0, description="Latest turns that the rewriter and the prompt see.")
 
 
+class PlanConfig(Section):
+    """When the allowed rows are scored one by one instead of being looked up in the ANN structure."""
+
+    exact_rows: int = Field(2_000, ge=0, description="Up to so many allowed rows of a segment: scored one by one.")
+    exact_share: float = Field(
+        0.12, ge=0.0, le=1.0, description="Up to this share of a segment's rows too; recall and time grow with it."
+    )
+
+
+DEFAULT_PLAN = PlanConfig()
+
+
 class SearchConfig(Section):
     """How wide the first stage looks."""
 
+    plan: PlanConfig = DEFAULT_PLAN
+    mask_cache_mb: int = Field(
+        128, ge=1, description="Memory of a shard for the rows that each set of permissions lately opened."
+    )
     k_dense: int = Field(50, ge=1, description="Candidates of the dense leg.")
     k_bm25: int = Field(50, ge=1, description="Candidates of the BM25 leg.")
     rank_constant: int = Field(60, ge=0, description="k of reciprocal rank fusion; larger flattens the top ranks.")
@@ -195,7 +375,19 @@ class GenerateConfig(Section):
     )
     unsupported: Literal["drop", "keep"] = Field(
         "drop",
-        description="What becomes of a sentence that no passage supports. When none is left, passages are quoted.",
+        description="What becomes of a sentence that no passage supports.",
+    )
+    nothing_supported: Literal["quote", "refuse"] = Field(
+        "quote",
+        description="When no sentence of the model's is left: quote the passages' own sentences, which helps a model "
+        "that was never taught to quote, or say that no answer was found.",
+    )
+    min_quote_similarity: float = Field(
+        0.85,
+        gt=0.0,
+        le=1.0,
+        description="Least share of equal characters between words that a model quotes and the closest stretch of a "
+        "passage, which is shown in their place; a quote below is unsupported.",
     )
     evidence_file: ConfigPath | None = Field(
         None,
@@ -277,6 +469,23 @@ class TraceConfig(Section):
     url: str = Field("sqlite:///{var}/traces.db", description="SQLAlchemy URL; {var} is the folder `var`.")
 
 
+class RemoteConfig(Section):
+    """An object store that holds the index. The folder `store` is then this machine's copy of what it needs of it."""
+
+    url: str = Field("", description="fsspec URL, as s3://bucket/prefix; empty: the index is the folder `store`.")
+    options: dict[str, Any] = Field(  # Any: what they are depends on the filesystem
+        {}, description="Arguments of the filesystem, as endpoint_url; credentials come from where it looks for them."
+    )
+
+
+# Of `index`: how much may fail, how long things are kept, how they are cut; the same documents are found.
+_NOT_SHAPING = {"max_error_share", "keep_versions", "reclaim_grace_s", "segment_chunks"}
+
+
+# Of `parse`: where and how long it may run; the same blocks come out.
+_NOT_SHAPING_PARSE = {"passwords", "ocr_threads", "isolation", "max_seconds", "max_memory_mb", "documents_per_worker"}
+
+
 class RagConfig(Section):
     """The whole configuration."""
 
@@ -284,8 +493,10 @@ class RagConfig(Section):
     var: ConfigPath = Field(description="Folder of what the service writes: traces, keys.")
     models: ConfigPath = Field(description="Folder of fetched models.")
     index_name: str = Field("main", pattern=r"^[a-z0-9][a-z0-9_-]*$", description="Folder inside the store.")
+    remote: RemoteConfig = RemoteConfig()
     sources: SourcesConfig = SourcesConfig()
     parse: ParseConfig = ParseConfig()
+    clean: CleanConfig = CleanConfig()
     chunk: ChunkConfig = ChunkConfig()
     embed: EmbedConfig = EmbedConfig()
     index: IndexConfig = IndexConfig()
@@ -310,10 +521,12 @@ class RagConfig(Section):
         test, and who may read (access is data of each document, compared document by document).
         """
         shaping = {
-            "parse": self.parse.model_dump(mode="json"),
+            "parse": self.parse.model_dump(mode="json", exclude=_NOT_SHAPING_PARSE),
+            "clean": self.clean.model_dump(mode="json"),
             "chunk": self.chunk.model_dump(mode="json"),
             "embed": self.embed.model_dump(mode="json", exclude={"batch_tokens", "num_threads", "device", "engine"}),
-            "index": self.index.model_dump(mode="json", exclude={"max_error_share"}),
+            "index": self.index.model_dump(mode="json", exclude=_NOT_SHAPING) | {"dense": self.index.dense.shaping()},
+            "segment_format": 2,  # of the files in a segment
         }
         return digest(json.dumps(shaping, sort_keys=True))
 

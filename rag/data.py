@@ -3,9 +3,11 @@
 All are frozen: a step takes values and returns new ones. Offsets count characters (Python `str` indices).
 """
 
+import html
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -16,7 +18,10 @@ from rag.ids import ChunkId, DocumentId, VersionId
 Vector: TypeAlias = npt.NDArray[np.float32]  # (dim,), unit length
 Vectors: TypeAlias = npt.NDArray[np.float32]  # (n, dim), unit rows
 
-BlockKind = Literal["title", "heading", "paragraph", "list", "table", "code", "figure", "caption", "header", "footer"]
+BlockKind = Literal[
+    "title", "heading", "paragraph", "list", "table", "code", "equation", "figure", "caption", "footnote", "header",
+    "footer",
+]  # fmt: skip
 Authority = Literal["policy", "reference", "note"]
 
 
@@ -110,6 +115,22 @@ class Block:
     region: Region | None = None
 
 
+PageRoute = Literal["text", "layout", "ocr"]
+
+
+@dataclass(frozen=True, slots=True)
+class PageReport:
+    """How one page was read, and why that way."""
+
+    page: int  # from 1
+    route: PageRoute  # its text layer as it stands; its text layer inside the boxes of a detector; recognition
+    reason: str
+    num_characters: int  # of the text that was kept
+    num_hidden: int = 0  # characters that nobody sees on the page: left out
+    num_repeated: int = 0  # characters of running headers and footers and of tables of contents: left out
+    confidence: float = 1.0  # mean over the page's lines; below 1 only where they were recognized
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """One source, parsed: typed blocks in reading order. Its text is the blocks' texts joined by a blank line."""
@@ -119,6 +140,8 @@ class Document:
     metadata: DocumentMetadata
     blocks: tuple[Block, ...]
     num_pages: int = 0  # 0 where the format has no pages
+    pages: tuple[PageReport, ...] = ()  # empty where the format has none
+    flags: tuple[str, ...] = ()  # sorted; for example "hidden_text"
 
     @property
     def text(self) -> str:
@@ -145,20 +168,36 @@ class Chunk:
     num_tokens: int  # of `embedded_text`, by the encoder's own tokenizer, special tokens included
     metadata: DocumentMetadata
     flags: tuple[str, ...] = ()  # for example "instruction_like"
+    context: str = ""  # what belongs above the text and stands further up: a table's header rows, the items around one
+    parent: tuple[int, int] | None = None  # span of the longer text that a prompt shows in its place; None: itself
 
     @property
     def embedded_text(self) -> str:
-        """Title and heading path above the text: what the encoder and the lexical index see."""
-        return embedded_text(self.metadata.title, self.headings, self.text)
+        """Title, heading path and context above the text: what the encoder and the lexical index see."""
+        return embedded_text(self.metadata.title, self.headings, self.text, self.context)
 
 
-def embedded_text(title: str, headings: tuple[str, ...], text: str) -> str:
-    """The text that stands for a chunk in both indexes; repeated names in the heading path are said once."""
+def embedded_text(title: str, headings: tuple[str, ...], text: str, context: str = "") -> str:
+    """The text that stands for a chunk in both indexes: names that the heading path repeats are said once, and a table
+    in HTML is its cells between pipes."""
     path: list[str] = []
     for name in (title, *headings):
         if name and (not path or path[-1] != name):
             path.append(name)
-    return f"{' > '.join(path)}\n{text}" if path else text
+    below = f"{context}\n{text}" if context else text
+    if "<tr" in below:
+        below = _HTML_ROW.sub(_cells_alone, below)
+    return f"{' > '.join(path)}\n{below}" if path else below
+
+
+# A row of a table in HTML, or the line that opens or closes one: its tags are half of its tokens, and say nothing.
+_HTML_ROW = re.compile(r"^(?:<tr>(.*)</tr>|</?table>)\n?", re.MULTILINE)
+_HTML_CELL = re.compile(r"<t[hd][^<>]*>(.*?)</t[hd]>")
+
+
+def _cells_alone(row: re.Match[str]) -> str:
+    cells = (html.unescape(cell.replace("<br>", " ")) for cell in _HTML_CELL.findall(row[1] or ""))
+    return f"| {' | '.join(cells)} |\n" if row[1] else ""
 
 
 # ---------------------------------------------------------------- queries and candidates
@@ -179,6 +218,7 @@ class Question:
     text: str
     principal: Principal
     history: tuple[Turn, ...] = ()
+    greedy: bool = False  # the likeliest words, in the place of sampled ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +231,19 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class MetadataFilter:
+    """What a chunk's document must be like to be searched at all; what is left out asks nothing."""
+
+    updated_from: date | None = None  # the day, in UTC, of `updated_at` or later; without a date a document is left out
+    updated_before: date | None = None
+    media_types: frozenset[str] = frozenset()  # any of them
+    without_flags: frozenset[str] = frozenset()  # none of them
+
+
+NO_FILTER = MetadataFilter()
+
+
+@dataclass(frozen=True, slots=True)
 class EncodedQuery:
     """A query as a shard receives it. Two equal ones get equal candidates from the same version."""
 
@@ -198,6 +251,7 @@ class EncodedQuery:
     vector: Vector
     principal: Principal
     version: VersionId
+    filter: MetadataFilter = NO_FILTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +280,7 @@ class ShardCandidates:
     bm25: tuple[Candidate, ...]
     scores: Mapping[ChunkId, FirstStageScores]  # both scores of every candidate of either leg
     compute_ms: float
-    strategy: str = "exact"  # how the dense leg was searched
+    strategy: str = "exact"  # how the dense leg was searched; several, joined by "+", where segments differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +324,8 @@ class Prompt:
     passages: tuple[Passage, ...]
     num_passages_dropped: int = 0  # by the token budget
     partial: tuple[str, ...] = ()  # shards that gave no neighbours in time, in words
+    scope: str = ""  # whose permissions its texts were read with: what an engine keeps of it is for these alone
+    greedy: bool = False  # the likeliest words, in the place of sampled ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +343,17 @@ class Citation:
     quote: str  # the passage's text that the answer rests on
     updated_at: datetime | None
     attributed: bool = False  # True: set by quire from the overlap of words, not written by the model
+    start: int | None = None  # of the quote in the passage's text; None where it is the whole passage
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSentence:
+    """One sentence of an answer with what it rests on."""
+
+    text: str  # as in the answer, with its [n]
+    citations: tuple[Citation, ...]  # one a number, each with the quote for this sentence
+    support: float  # in [0, 1]: how far its citations say the same; 1.0: the passage's own words
 
 
 AbstainReason = Literal["", "no_passages", "low_evidence", "refused_by_model", "unsupported", "disallowed"]
@@ -308,6 +375,7 @@ class Answer:
     num_sentences_dropped: int = 0  # of the model's, for want of support
     num_prompt_tokens: int = 0
     num_output_tokens: int = 0
+    sentences: tuple[AnswerSentence, ...] = ()  # of `text`, those that cite; empty when abstaining
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +383,7 @@ class ErrorRow:
     """One input that did not become part of the index, and why."""
 
     uri: str
-    stage: Literal["list", "read", "parse", "chunk", "embed"]
+    stage: Literal["list", "read", "parse", "clean", "chunk", "embed"]
     error: str  # class of the error
     message: str
 

@@ -27,6 +27,9 @@ CHUNK_SCHEMA = pa.schema(
         ("regions", pa.list_(_region)),
         ("num_tokens", pa.int32()),
         ("flags", _strings),
+        ("context", pa.string()),
+        ("parent_start", pa.int64()),  # null where a chunk has no parent
+        ("parent_end", pa.int64()),
         ("uri", pa.string()),
         ("title", pa.string()),
         ("tenant", pa.string()),
@@ -53,6 +56,8 @@ DOCUMENT_SCHEMA = pa.schema(
         ("watermark", pa.string()),
         ("shard", pa.int32()),
         ("chunk_ids", _strings),
+        ("signature", pa.binary()),
+        ("duplicate_of", pa.string()),
     ]
 )
 
@@ -101,6 +106,9 @@ def _chunk_row(chunk: Chunk) -> dict[str, Any]:  # Any: a row holds whatever its
         ],
         "num_tokens": chunk.num_tokens,
         "flags": chunk.flags,
+        "context": chunk.context,
+        "parent_start": chunk.parent[0] if chunk.parent else None,
+        "parent_end": chunk.parent[1] if chunk.parent else None,
         "uri": metadata.uri,
         "title": metadata.title,
         "tenant": metadata.access.tenant,
@@ -150,4 +158,6 @@ def _row_chunk(row: dict[str, Any]) -> Chunk:  # Any: see _chunk_row
         num_tokens=row["num_tokens"],
         metadata=metadata,
         flags=tuple(row["flags"]),
+        context=row["context"],
+        parent=None if row["parent_start"] is None else (row["parent_start"], row["parent_end"]),
     )

@@ -32,6 +32,12 @@ def test_cheap_parts_are_built_without_any_model(tmp_path: Path) -> None:
     parts.check_encoder(config)
 
 
+@pytest.mark.parametrize("name", ["structural", "window", "sentence", "semantic", "hierarchical"])
+def test_every_chunker_is_built_by_its_name(tmp_path: Path, name: str) -> None:
+    config = config_in(tmp_path, embed={"embedder": "hashing"}, chunk={"chunker": name})
+    assert type(parts.build_chunker(config)).__name__ == f"{name.capitalize()}Chunker"
+
+
 @pytest.mark.parametrize(
     "build",
     [

@@ -1,7 +1,7 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag.data import Access, Box, Chunk, DocumentMetadata, ErrorRow, Region
@@ -40,9 +40,12 @@ chunks = st.builds(
     num_tokens=numbers,
     metadata=metadata,
     flags=st.lists(words, max_size=2).map(tuple),
+    context=words,
+    parent=st.none() | st.tuples(numbers, numbers),
 )
 
 
+@settings(deadline=None)  # the first table of a process loads arrow
 @given(st.lists(chunks, max_size=4))
 def test_chunks_come_back_from_a_table_as_they_went_in(rows: list[Chunk]) -> None:
     table = chunks_to_table(rows)
