@@ -1,0 +1,1 @@
+"""How well a parser's Markdown agrees with a ground truth: text order, tables, headings, and single facts."""
