@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rag.data import Block
+from rag.data import Block, PageReport
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")  # control characters, lone surrogates
 
@@ -18,25 +18,13 @@ class ParsedContent:
     fields: Mapping[str, object] = field(default_factory=dict)  # lower-case names: front matter, meta elements, a row
     fields_problem: str = ""  # why a description that is there could not be read
     num_pages: int = 0
+    pages: tuple[PageReport, ...] = ()
+    flags: tuple[str, ...] = ()  # of the whole document
 
 
 def printable(text: str) -> str:
     """The text with a space for every character that a page can't show and UTF-8 or JSON may not take."""
     return _UNPRINTABLE.sub(" ", text) if _UNPRINTABLE.search(text) else text
-
-
-def render_table(rows: Sequence[Sequence[str]]) -> str:
-    """The rows as a Markdown pipe table, the first as its header; short rows are filled up. Empty in, empty out."""
-    width = max((len(row) for row in rows), default=0)
-    if not width:
-        return ""
-    lines = [_table_line([*row, *[""] * (width - len(row))]) for row in rows]
-    return "\n".join([lines[0], f"|{' --- |' * width}", *lines[1:]])
-
-
-def _table_line(cells: Sequence[str]) -> str:
-    escaped = (" ".join(cell.split()).replace("|", "\\|") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
 
 
 def render_item(marker: str, texts: Sequence[str]) -> str:

@@ -1,13 +1,15 @@
 """HTML -> blocks: the page's main content, without navigation, scripts and what its reader does not see."""
 
 import re
-from collections.abc import Iterator
+from dataclasses import replace
 
 from bs4 import BeautifulSoup, Tag
 from bs4.element import NavigableString, PreformattedString
 
+from rag.clean.navigation import drop_navigation
 from rag.data import Block
-from rag.parse.content import ParsedContent, render_code, render_item, render_table
+from rag.parse.content import ParsedContent, render_code, render_item
+from rag.parse.table import Table, TableCell, compact, render, table_of_flow
 
 _DROPPED = frozenset(
     {
@@ -24,7 +26,6 @@ _INLINE = frozenset(
 )  # fmt: skip
 _HEADING = re.compile(r"h[1-6]")
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-_MAX_SPAN = 100  # a colspan of a million is a mistake or an attack, not a table
 _FIELD_OF_META = {  # names of meta elements -> our field, most telling first
     "article:modified_time": "updated_at", "og:updated_time": "updated_at", "last-modified": "updated_at",
     "updated_at": "updated_at", "last_updated": "updated_at", "dcterms.modified": "updated_at", "date": "date",
@@ -35,6 +36,7 @@ _FIELD_OF_META = {  # names of meta elements -> our field, most telling first
 def parse_html(text: str) -> ParsedContent:
     """The blocks of the page's <main>, else of its only <article>, else of its body, and what <head> says of it."""
     soup = BeautifulSoup(text, "lxml")
+    drop_navigation(soup)
     title = soup.title.get_text() if soup.title else ""
     fields: dict[str, object] = {}
     for name, field in _FIELD_OF_META.items():
@@ -119,8 +121,7 @@ def _structured_block(tag: Tag) -> Block | None:
     if tag.name == "pre":
         return Block("code", render_code(tag.get_text().strip("\n"))) if tag.get_text().strip() else Block("code", "")
     if tag.name == "table" and not _is_layout(tag):
-        rows = list(_rows(tag))
-        return Block("table", render_table(rows) if any(any(row) for row in rows) else "")
+        return Block("table", render(_table(tag)))
     return None
 
 
@@ -147,33 +148,31 @@ def _is_layout(table: Tag) -> bool:
     return not any(len(row.find_all(["td", "th"], limit=2)) > 1 for row in table.find_all("tr"))
 
 
-def _rows(table: Tag) -> Iterator[list[str]]:
-    """The cells of each row; a cell that spans columns or rows is repeated in each, so that columns stay aligned."""
-    spanning: dict[int, tuple[int, str]] = {}  # column -> rows still to fill, text
-    for row in table.find_all("tr"):
-        cells: list[str] = []
-
-        def fill(cells: list[str] = cells) -> None:
-            while len(cells) in spanning:
-                num_rows, text = spanning.pop(len(cells))
-                if num_rows > 1:
-                    spanning[len(cells)] = (num_rows - 1, text)
-                cells.append(text)
-
-        for cell in row.find_all(["td", "th"]):
-            fill()
-            text = _inner_text(cell)
-            for _ in range(_span(cell, "colspan")):
-                if (num_rows := _span(cell, "rowspan")) > 1:
-                    spanning[len(cells)] = (num_rows - 1, text)
-                cells.append(text)
-        fill()
-        if cells:
-            yield cells
+def _table(tag: Tag) -> Table:
+    """The table's cells; its first row is taken for the header where no cell says that it is one."""
+    rows: list[list[TableCell]] = []
+    for row in tag.find_all("tr"):
+        in_head = row.find_parent("thead") is not None
+        rows.append(
+            [
+                TableCell(
+                    0,
+                    0,
+                    "\n".join(" ".join(block.text.split()) for block in _blocks(cell)),
+                    _span(cell, "rowspan"),
+                    _span(cell, "colspan"),
+                    in_head or cell.name == "th",
+                )
+                for cell in row.find_all(["td", "th"])
+            ]
+        )
+    if rows and not any(cell.is_header for row in rows for cell in row):
+        rows[0] = [replace(cell, is_header=True) for cell in rows[0]]
+    return compact(table_of_flow(rows))
 
 
 def _span(cell: Tag, name: str) -> int:
     value = cell.get(name)
     if not isinstance(value, str) or not value.isdecimal():
         return 1
-    return max(1, min(int(value[:9]), _MAX_SPAN))
+    return max(1, int(value[:9]))

@@ -10,8 +10,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from rag.data import Block
-from rag.parse.content import ParsedContent, render_code, render_item, render_table
+from rag.parse.content import ParsedContent, render_code, render_item
 from rag.parse.html import fragment_blocks
+from rag.parse.table import render, table_of_rows
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _MARKED = re.compile(r"[\\`*_\[\]<&!\n]")  # text without these is what it looks like
@@ -129,7 +130,7 @@ class _Renderer:
                 rows.append([])
             elif token.type == "inline":
                 rows[-1].append(self.inline(token.content))
-        return render_table(rows) if any(any(row) for row in rows) else ""
+        return render(table_of_rows(rows)) if any(any(row) for row in rows) else ""
 
     def inline(self, source: str) -> str:
         if "{" in source:

@@ -22,7 +22,11 @@ def test_the_main_content_becomes_blocks_and_the_rest_is_dropped() -> None:
         ("paragraph", "Loose text"),
         ("paragraph", "Next"),
         ("list", "- One\n  - Inner\n- Two\n  more"),
-        ("table", "| Level | Limits | Limits |\n| --- | --- | --- |\n| L1 | 10 | a\\|b |\n| L1 | 20 | 30 |"),
+        (
+            "table",
+            '<table>\n<tr><th>Level</th><th colspan="2">Limits</th></tr>\n'
+            '<tr><td rowspan="2">L1</td><td>10</td><td>a|b</td></tr>\n<tr><td>20</td><td>30</td></tr>\n</table>',
+        ),
         ("code", "```\nx = 1\n  y = 2\n```"),
     ]
 
