@@ -1,147 +1,149 @@
-"""PDF -> blocks from its text layer, each with its page and box. Pages without a text layer are left to OCR."""
+"""PDF -> blocks, each with its page and box: every page by its own route, the document as one."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pymupdf
 
 from rag.config import ParseConfig
-from rag.data import Block, Box, RawDocument, Region
-from rag.errors import ParseError
+from rag.data import PageReport, RawDocument
+from rag.errors import ParseError, RagError
 from rag.parse.content import ParsedContent
-from rag.parse.pdf.headings import heading_levels
-from rag.parse.pdf.layout import Piece, join_lines, pieces_of, words_of
-from rag.parse.pdf.reading_order import group_rows, order_regions
-from rag.parse.pdf.rulings import ruled_tables
-from rag.parse.pdf.running import drop_running_lines
-from rag.parse.pdf.text_layer import Line, PageText, enclosing, read_page
+from rag.parse.figures import FigureReader
+from rag.parse.ocr.page import OcrReader
+from rag.parse.pdf.blocks import Text, blocks_of, text_of
+from rag.parse.pdf.detected import DetectedRegion, PageDetector, detect
+from rag.parse.pdf.equations import with_equations
+from rag.parse.pdf.figures import find_figures, with_figures
+from rag.parse.pdf.opening import bookmarks, count_pages, open_pdf
+from rag.parse.pdf.routing import Route, needs_layout, route_of
+from rag.parse.pdf.tables import FoundTable, find_tables
+from rag.parse.pdf.text_layer import Line, PageText, read_page
 
 _NO_TITLE = re.compile(
     r"(?i)^(untitled.*|.*document\d*|microsoft (word|powerpoint|excel) - .*|\(?anonymous\)?|[\W\d_]*|\S*\d{6,}\S*"
     r"|[\w .-]*\.(docx?|pdf|pptx?|xlsx?|tex|dvi|indd|txt))$"
 )
-_MAX_UNMAPPED = 0.3  # share of U+FFFD above which a text layer says nothing
-
-pymupdf.TOOLS.mupdf_display_errors(False)  # a damaged file is reported by ParseError, not on stderr
-pymupdf.TOOLS.mupdf_display_warnings(False)
 
 
-def parse_pdf(raw: RawDocument, config: ParseConfig) -> ParsedContent:
-    """The blocks of the text layer in reading order, without running headers and footers.
+def parse_pdf(
+    raw: RawDocument, config: ParseConfig, ocr: OcrReader | None = None, detector: PageDetector | None = None
+) -> ParsedContent:
+    """The blocks in reading order, without running headers and footers, and how each page was read.
 
-    Raises ParseError for a file that is encrypted, damaged or too long, and for one without a text layer.
+    Raises ParseError for a file that is encrypted, damaged or too long, and for one in which no page has text.
     """
     uri = raw.metadata.uri
-    with _open(uri, raw.content) as pdf:
-        num_pages = _num_pages(uri, pdf, config.max_pages)
-        pages: list[PageText] = []
-        tables: list[list[tuple[Box, str]]] = []
-        for number in range(1, num_pages + 1):
-            try:
-                page = pdf.load_page(number - 1)
-                text = read_page(page, number)
-                pages.append(text)
-                tables.append(ruled_tables(page, text.to_reading) if text.lines else [])
-            except Exception as error:  # MuPDF raises its own classes, RuntimeError and ValueError alike
-                raise ParseError(uri, f"page {number} of {num_pages} is damaged: {error}") from error
-        if reason := _no_text_reason(pdf, pages, config.min_page_characters):
+    with open_pdf(uri, raw.content, config.passwords) as pdf:
+        num_pages = count_pages(uri, pdf, config.max_pages)
+        pages, routes = _read_pages(uri, pdf, num_pages, config, ocr)
+        text = text_of(pages)
+        tables = _find_tables(uri, pdf, text)
+        detected = _detect(pdf, text, routes, detector, config.detector_pages == "all") if detector else {}
+        reader = FigureReader(ocr, config.max_figures)
+        figures = find_figures(pdf, pages, [route.name for route in routes], reader)
+        if reason := _no_text_reason(pages, routes, recognized=ocr is not None):
             raise ParseError(uri, reason)
+        outline = bookmarks(pdf)
         about: dict[str, str | None] = dict(pdf.metadata or {})
+    blocks = with_figures(blocks_of(text, tables, outline, detected), figures)
+    reports = tuple(
+        _report(page, route, text.num_repeated(at)) for at, (page, route) in enumerate(zip(pages, routes, strict=True))
+    )
     title = " ".join((about.get("title") or "").split())
     fields: dict[str, object] = {"updated_at": about.get("modDate") or about.get("creationDate")}
     return ParsedContent(
-        tuple(_blocks(pages, tables)), "" if _NO_TITLE.match(title) else title, fields, num_pages=num_pages
+        tuple(blocks),
+        "" if _NO_TITLE.match(title) else title,
+        fields,
+        num_pages=num_pages,
+        pages=reports,
+        flags=("hidden_text",) if any(report.num_hidden for report in reports) else (),
     )
 
 
-def _open(uri: str, content: bytes) -> pymupdf.Document:
-    try:
-        pdf = pymupdf.open(stream=content, filetype="pdf")
-    except Exception as error:  # FileDataError, EmptyFileError and mupdf's own errors share no base
-        raise ParseError(uri, f"damaged: not readable as a PDF ({error})") from error
-    if pdf.needs_pass:
-        pdf.close()
-        raise ParseError(uri, "encrypted: needs a password")
-    return pdf
+def _read_pages(
+    uri: str, pdf: pymupdf.Document, num_pages: int, config: ParseConfig, ocr: OcrReader | None
+) -> tuple[list[PageText], list[Route]]:
+    pages: list[PageText] = []
+    routes: list[Route] = []
+    for number in range(1, num_pages + 1):
+        try:
+            page = pdf.load_page(number - 1)
+            text = read_page(page, number)
+            route = route_of(text, config.min_page_characters)
+            if route.name == "ocr" and ocr is not None:
+                text = ocr.read_page(page, number)
+            elif text.lines:
+                text = with_equations(page, text)
+        except RagError:  # OCR is not there
+            raise
+        except Exception as error:  # MuPDF raises its own classes, RuntimeError and ValueError alike
+            raise ParseError(uri, f"page {number} of {num_pages} is damaged: {error}") from error
+        pages.append(text)
+        routes.append(route)
+    return pages, routes
 
 
-def _num_pages(uri: str, pdf: pymupdf.Document, max_pages: int) -> int:
-    try:
-        num_pages = int(pdf.page_count)
-    except Exception as error:  # as above
-        raise ParseError(uri, f"damaged: its page tree can't be read ({error})") from error
-    if not num_pages:
-        raise ParseError(uri, "damaged: the PDF has no pages, or is cut off")
-    if num_pages > max_pages:
-        raise ParseError(uri, f"too long: {num_pages:,} pages, the limit is {max_pages:,}")
-    return num_pages
+def _find_tables(uri: str, pdf: pymupdf.Document, text: Text) -> list[list[FoundTable]]:
+    """The tables of every page. They come after all text was read: what repeats and what is code is no table."""
+    tables: list[list[FoundTable]] = []
+    for at, page in enumerate(text.pages):
+        held = text.for_tables(at)
+        try:
+            tables.append(find_tables(pdf.load_page(at), held) if held.lines else [])
+        except Exception as error:  # as above
+            raise ParseError(uri, f"page {page.number} of {len(text.pages)} is damaged: {error}") from error
+    return tables
 
 
-def _no_text_reason(pdf: pymupdf.Document, pages: list[PageText], min_characters: int) -> str:
-    """Why the text layer is of no use; "" where it is."""
-    texts = ["".join(line.text for line in (*page.lines, *page.turned)) for page in pages]
-    if all(len(text.replace(" ", "")) < max(min_characters, 1) for text in texts):
-        if any(pdf.get_page_images(at) for at in range(len(pages))):
-            return f"scanned: no text layer on any of {len(pages)} pages; OCR comes with the parsing work"
+def _detect(
+    pdf: pymupdf.Document, text: Text, routes: list[Route], detector: PageDetector, every_page: bool
+) -> dict[int, tuple[DetectedRegion, ...]]:
+    """The regions of the pages that go to the detector, by place; their routes are changed to say so."""
+    detected: dict[int, tuple[DetectedRegion, ...]] = {}
+    for at, page in enumerate(text.pages):
+        held = replace(page, lines=text.bodies[at])
+        reason = "every page is to be detected" if every_page else needs_layout(held)
+        if routes[at].name == "text" and reason and held.lines:
+            detected[at] = detect(detector, pdf.load_page(at), held)
+            routes[at] = Route("layout", reason)
+    return detected
+
+
+def _no_text_reason(pages: Sequence[PageText], routes: Sequence[Route], recognized: bool) -> str:
+    """Why no page has text; "" where one has. `recognized`: the pages that need OCR went through it."""
+    if any(
+        _num_characters(page) and (recognized or route.name != "ocr") for page, route in zip(pages, routes, strict=True)
+    ):
+        return ""
+    unread = [route.reason for route in routes if route.name == "ocr"]
+    if not unread:
         return f"blank: no text and no image on any of {len(pages)} pages"
-    characters = "".join(texts)
-    if characters.count("\ufffd") > _MAX_UNMAPPED * len(characters):
-        return "unreadable: the fonts do not say which characters they draw; needs OCR"
-    return ""
+    if any("fonts" in reason or "gibberish" in reason for reason in unread):
+        return f"unreadable: {unread[0]}; {'OCR found no text either' if recognized else 'needs OCR'}"
+    missing = "OCR found no text" if recognized else "needs OCR"
+    return f"scanned: no text layer on any of {len(pages)} pages; {missing}"
 
 
-def _blocks(pages: list[PageText], tables: list[list[tuple[Box, str]]]) -> Iterator[Block]:
-    placed: list[tuple[PageText, Piece]] = []
-    words: set[str] = set()
-    for page, lines, ruled in zip(pages, drop_running_lines(pages), tables, strict=True):
-        for region in _regions(page, lines, ruled):
-            if isinstance(region, Piece):
-                placed.append((page, region))
-            else:
-                rows = group_rows(region)
-                words |= words_of(rows)
-                placed += ((page, piece) for piece in pieces_of(rows))
-        for line in page.turned:
-            placed.append((page, Piece("paragraph", (line.text,), line.box, 0.0, False)))
-    levels = heading_levels([piece for _, piece in placed])
-    for (page, piece), level in zip(placed, levels, strict=True):
-        place = Region(page.number, _rounded(page.display_box(piece.box)))
-        if piece.kind == "table":
-            yield Block("table", piece.lines[0], region=place)
-        elif piece.kind == "list":
-            items = [join_lines(item.split("\n"), words) for item in piece.lines]
-            yield Block("list", "\n".join(items), region=place)
-        else:
-            yield Block("heading" if level else "paragraph", join_lines(piece.lines, words), level, place)
+def _report(page: PageText, route: Route, num_repeated: int) -> PageReport:
+    lines = (*page.lines, *page.turned)
+    confidence = sum(line.confidence for line in lines) / len(lines) if lines else 1.0
+    return PageReport(
+        page.number,
+        route.name,
+        route.reason,
+        max(_num_characters(page) - num_repeated, 0),
+        _count(page.hidden),
+        num_repeated,
+        round(confidence, 3),
+    )
 
 
-def _regions(page: PageText, lines: tuple[Line, ...], ruled: list[tuple[Box, str]]) -> Iterator[list[Line] | Piece]:
-    """The regions of the page in reading order, a ruled table standing for all lines inside it."""
-    outside = [line for line in lines if not any(_inside(line.box, box) for box, _ in ruled)]
-    waiting = sorted(ruled, key=lambda table: (table[0].y0, table[0].x0))
-    for region in order_regions(outside):
-        frame = enclosing([line.box for line in region])
-        # A table belongs to the first region that it lies across or above, and parts it there.
-        for table in list(waiting):
-            box, text = table
-            if box.x1 > frame.x0 and box.x0 < frame.x1 and box.y0 < frame.y1:
-                waiting.remove(table)
-                above = [line for line in region if line.box.y0 < box.y0]
-                region = [line for line in region if line.box.y0 >= box.y0]
-                if above:
-                    yield above
-                yield Piece("table", (text,), box, 0.0, False)
-        if region:
-            yield region
-    for box, text in waiting:
-        yield Piece("table", (text,), box, 0.0, False)
+def _num_characters(page: PageText) -> int:
+    return _count(page.lines) + _count(page.turned)
 
 
-def _inside(inner: Box, outer: Box) -> bool:
-    x, y = (inner.x0 + inner.x1) / 2, (inner.y0 + inner.y1) / 2
-    return outer.x0 <= x <= outer.x1 and outer.y0 <= y <= outer.y1
-
-
-def _rounded(box: Box) -> Box:
-    """To a hundredth of a point: no highlight needs more, and equal files give equal bytes on every machine."""
-    return Box(round(box.x0, 2), round(box.y0, 2), round(box.x1, 2), round(box.y1, 2))
+def _count(lines: Sequence[Line]) -> int:
+    return sum(len(line.text) for line in lines)

@@ -1,62 +1,256 @@
-"""Tables of a PDF page without rules: told by the gaps between their cells."""
+"""The tables of a PDF page: those inside grids of rules, those between rules across the page, and those without any."""
 
+import re
 from collections.abc import Sequence
-from statistics import mode
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import median
 
-from rag.parse.content import render_table
-from rag.parse.pdf.reading_order import Row
+import pymupdf
+
+from rag.data import Box
+from rag.parse.pdf.rulings import (
+    Rulings,
+    connected_grids,
+    grid_box,
+    grid_table,
+    is_regular,
+    page_rulings,
+    with_header,
+    without_underlines,
+)
+from rag.parse.pdf.table_areas import (
+    CAPTION,
+    LONG,
+    holds,
+    row_runs,
+    rule_groups,
+    ruled_areas,
+    with_header_above,
+    with_row_names,
+    with_rows_below,
+)
+from rag.parse.pdf.table_columns import phrases
+from rag.parse.pdf.table_structure import table_from_words
+from rag.parse.pdf.text_layer import Line, PageText
+from rag.parse.pdf.word_lines import Word, WordLine, is_value, lines_of, page_words, prose_zones, spacing_of
+from rag.parse.table import Table, TableCell
+
+_LOOSE = 5.0  # heights of a line for each line of text in a grid
+_NEAR = 12.0  # em to the right of a grid,
+_FAR_NAMES = 40.0  # and to its left, where the names of rows may stand far off
+_SENTENCE = 6  # words
+_FEW = 5  # words that may be a cell's
+_MIN_LEVEL = 0.5  # share of a grid's lines with a text beside them
+_MIN_HELD = 0.4  # share of a grid's rows that hold text
+_MIN_TEXT_SHARE = 0.03  # of a grid's area
+_CURVE = 15.0  # points: a smaller path is an ornament, or a letter
+_NOTE = re.compile(r"(?:notes?|sources?|quelle|fuente|fonte|nota|\*|†|\(\*\)|\(?[a-z1-9]\)\s)", re.IGNORECASE)
+_SPACES = "   "
 
 
-def table_runs(rows: Sequence[Row]) -> list[tuple[int, int]]:
-    """The spans [start, end) of rows that form tables without rules: rows of several cells, close below one another.
+@dataclass(frozen=True, slots=True)
+class FoundTable:
+    """A table and its place in the reading frame."""
 
-    A row of one cell belongs to a table when it stands between such rows: a label, or the rest of a long cell.
+    box: Box
+    table: Table
+    is_continued: bool = False  # its rows stand in the table of an earlier page, which it continues
+
+
+def find_tables(page: pymupdf.Page, text: PageText) -> list[FoundTable]:
+    """The tables of the page from top to bottom."""
+    if not text.lines:
+        return []
+    rules, grounds = page_rulings(page, text)
+    spread = _side_by_side(text.lines)
+    grids = connected_grids(rules)
+    ground_grids = connected_grids(grounds)
+    if not grids and not ground_grids and not spread:
+        return []
+    words = page_words(page, text)
+    found: list[FoundTable] = []
+    plots: list[Box] = []
+    for grid in [*grids, *ground_grids]:
+        box = _below_prose(grid_box(grid), words)
+        if any(_overlaps(box, other) for other in [*plots, *(table.box for table in found)]):
+            continue
+        inside = [word for word in words if holds(box, word)]
+        if not inside:
+            continue
+        if _is_plot(grid, box, inside, text):
+            plots.append(box)
+            continue
+        drawn = [grid_box(other) for other in grids if other is not grid] if grid in grids else []
+        if _is_part(box, inside, _outside(words, drawn), _MIN_LEVEL if grid in grids else 0.0):
+            continue
+        table = grid_table(grid, inside) or table_from_words(inside, grid)
+        if table is not None:
+            found.append(_with_names_above(FoundTable(box, without_asides(table)), grid, words))
+    words = _outside(words, [*plots, *(table.box for table in found)])
+    rules = without_underlines(rules.outside(plots), words)
+    for group in rule_groups(rules.outside([table.box for table in found]).across, text.frame):
+        for area in ruled_areas(group, words):
+            box = with_header_above(with_row_names(_below_prose(area, words), words), words, rules)
+            box = with_row_names(with_rows_below(box, words), words)  # the rules may part the header alone
+            inside = [word for word in words if holds(box, word)]
+            table = table_from_words(inside, rules.within(box))
+            if table is not None:
+                found.append(FoundTable(box, table))
+                words = _outside(words, [box])
+    if spread:
+        rules = rules.outside([table.box for table in found])
+        for zone in prose_zones(lines_of(words)):
+            found += [table for table in _unruled(zone, rules, text.frame) if not _has_curves(table.box, text)]
+    return sorted(found, key=lambda table: (table.box.y0, table.box.x0))
+
+
+def _is_plot(grid: Rulings, box: Box, words: Sequence[Word], text: PageText) -> bool:
+    """Whether a grid is that of a plot: hardly any text, or curves."""
+    inked = sum((word.x1 - word.x0) * (word.y1 - word.y0) for word in words)
+    # Lines of text with several times their height between any two are labels.
+    if not is_regular(grid):
+        return True
+    lines = lines_of(words)
+    height = median(line.y1 - line.y0 for line in lines)
+    if len(lines) * _LOOSE * height < box.y1 - box.y0:
+        return True
+    bands = [(upper.at, lower.at) for upper, lower in pairwise(grid.across) if lower.at - upper.at > 0.6 * height]
+    held = sum(any(top < (line.y0 + line.y1) / 2 < bottom for line in lines) for top, bottom in bands)
+    if held < _MIN_HELD * len(bands):
+        return True
+    return inked < _MIN_TEXT_SHARE * (box.x1 - box.x0) * (box.y1 - box.y0) or _has_curves(box, text)
+
+
+def _below_prose(box: Box, words: Sequence[Word]) -> Box:
+    """The box without a sentence at its top that leads up to the table."""
+    lines = lines_of(word for word in words if holds(box, word))
+    if len(lines) < 2:
+        return box
+    spacing = spacing_of(lines)
+    for line in lines[:-1]:
+        if len(phrases(line, spacing)) > 1 or not (
+            len(line.words) >= _SENTENCE and (len(line.text) >= LONG or line.text[-1] in ".:")
+        ):
+            break
+        box = replace(box, y0=line.y1)
+    return box
+
+
+def _is_part(box: Box, inside: Sequence[Word], words: Sequence[Word], share: float) -> bool:
+    """Whether more than the share of a grid's lines go on beside it: grounds and underlines may mark off a part."""
+    lines = lines_of(inside)
+    em = spacing_of(lines).em
+    beside = [
+        word
+        for word in words
+        if box.y0 < (word.y0 + word.y1) / 2 < box.y1
+        and (box.x0 - _FAR_NAMES * em < word.x1 <= box.x0 + 1 or box.x1 - 1 <= word.x0 < box.x1 + _NEAR * em)
+    ]
+    others = [line for line in lines_of(beside) if len(line.words) <= _FEW or is_value(line.text)]
+    middles = [(line.y0 + line.y1) / 2 for line in others]
+    level = sum(any(abs((line.y0 + line.y1) / 2 - y) < 0.4 * em for y in middles) for line in lines)
+    return level > share * len(lines)
+
+
+def _has_curves(box: Box, text: PageText) -> bool:
+    """Whether a drawn path that is neither a line nor a rectangle lies in the box."""
+    for vector in text.vectors:
+        place = vector.box
+        if not vector.is_rectangle and place.x1 - place.x0 > _CURVE and place.y1 - place.y0 > _CURVE:
+            x, y = (place.x0 + place.x1) / 2, (place.y0 + place.y1) / 2
+            if box.x0 < x < box.x1 and box.y0 < y < box.y1:
+                return True
+    return False
+
+
+def _with_names_above(found: FoundTable, grid: Rulings, words: Sequence[Word]) -> FoundTable:
+    """The table with a line of column names that stands right above its grid, each name over a column of its own."""
+    box, table = found.box, found.table
+    near = [w for w in words if box.x0 < (w.x0 + w.x1) / 2 < box.x1 and w.y1 <= box.y0 + 2 and w.y1 > box.y0 - 30]
+    if not near or table.has_spans:
+        return found
+    line = lines_of(near)[-1]
+    spacing = spacing_of([line])
+    edges = [rule.at for rule in grid.down]
+    names = phrases(line, spacing)
+    columns = [sum(at <= (run[0].x0 + run[-1].x1) / 2 for at in edges) - 1 for run in names]
+    if (
+        box.y0 - line.y1 > 1.2 * spacing.em
+        or len(edges) != table.num_columns + 1
+        or len(names) < 2
+        or len(set(columns)) < len(columns)
+        or len(names) < 0.6 * table.num_columns
+        or any(is_value(" ".join(word.text for word in run)) for run in names)
+        or CAPTION.match(line.text)
+    ):
+        return found
+    head = [
+        TableCell(0, column, " ".join(word.text for word in run), is_header=True)
+        for column, run in zip(columns, names, strict=True)
+    ]
+    body = [replace(cell, row=cell.row + 1, is_header=False) for cell in table.cells]
+    return FoundTable(replace(box, y0=line.y0), Table(table.num_rows + 1, table.num_columns, (*head, *body)))
+
+
+def without_asides(table: Table) -> Table:
+    """The table without a caption in its first row, or a note in its last, that stand over all its columns."""
+    first, last = 0, table.num_rows
+    whole = {
+        cell.row: cell.text
+        for cell in table.cells
+        if cell.text and cell.column_span == table.num_columns and cell.row_span == 1
+    }
+    while first in whole and CAPTION.match(whole[first]):
+        first += 1
+    while last - 1 in whole and _NOTE.match(whole[last - 1]):
+        last -= 1
+    if last - first < 2 or last - first == table.num_rows:
+        return table
+    cells = tuple(replace(cell, row=cell.row - first) for cell in table.cells if first <= cell.row < last)
+    return with_header(Table(last - first, table.num_columns, cells))
+
+
+def _side_by_side(lines: Sequence[Line]) -> bool:
+    """Whether enough lines stand beside others, or hold wide gaps, for a table without a grid.
+
+    Two long texts beside one another are columns of prose. This decides for most pages that they need no more work.
     """
-    runs: list[tuple[int, int]] = []
-    start = end = -1  # of the run that is open; end is behind its last row of several cells
-    for at, row in enumerate(rows):
-        far = at > 0 and row.box.y0 - rows[at - 1].box.y1 > 2.2 * row.size
-        if start >= 0 and (far or at - end >= 3):
-            runs.append((start, end))
-            start = end = -1
-        if len(row.cells) > 1:
-            start, end = (at if start < 0 else start), at + 1
-    if start >= 0:
-        runs.append((start, end))
-    return [run for run in runs if _is_table(rows[run[0] : run[1]])]
-
-
-def _is_table(rows: Sequence[Row]) -> bool:
-    several = [len(row.cells) for row in rows if len(row.cells) > 1]
-    return len(several) >= 3 or (len(several) == 2 and min(several) >= 3)
-
-
-def render_rows(rows: Sequence[Row]) -> str:
-    """The rows as a Markdown table, each on a line, with cells in the columns that they stand in."""
-    columns = _columns(rows)
-    table: list[list[str]] = []
-    for row in rows:
-        cells = [""] * len(columns)
-        for cell in row.cells:
-            at = max(range(len(columns)), key=lambda column: _overlap(columns[column], (cell.x0, cell.x1)))
-            cells[at] = f"{cells[at]} {cell.text}".strip()
-        table.append(cells)
-    return render_table(table)
-
-
-def _columns(rows: Sequence[Row]) -> list[tuple[float, float]]:
-    """The x-ranges of the columns, by the rows that have the usual number of cells or more."""
-    usual = mode(len(row.cells) for row in rows if len(row.cells) > 1)
-    spans = sorted((cell.x0, cell.x1) for row in rows if len(row.cells) >= usual for cell in row.cells)
-    columns: list[tuple[float, float]] = []
-    for x0, x1 in spans:
-        if columns and x0 < columns[-1][1]:
-            columns[-1] = (columns[-1][0], max(columns[-1][1], x1))
+    rows: dict[int, list[str]] = {}
+    for line in lines:
+        rows.setdefault(round((line.box.y0 + line.box.y1) / 4), []).append(line.text)
+    found = 0
+    for texts in rows.values():
+        if len(texts) == 1:
+            found += _SPACES in texts[0]
         else:
-            columns.append((x0, x1))
-    return columns
+            long = [text for text in texts if len(text) >= LONG]
+            found += len(texts) > 2 or not long or (len(long) == 1 and any(is_value(text) for text in texts))
+    return found > 1
 
 
-def _overlap(first: tuple[float, float], second: tuple[float, float]) -> float:
-    """How much two ranges share; below zero, how far apart they are."""
-    return min(first[1], second[1]) - max(first[0], second[0])
+def _unruled(lines: Sequence[WordLine], rules: Rulings, frame: Box) -> list[FoundTable]:
+    spacing = spacing_of(lines)
+    found: list[FoundTable] = []
+    for start, end in row_runs(lines, spacing, frame):
+        held = [word for line in lines[start:end] for word in line.words]
+        box = _box(held)
+        table = table_from_words(held, rules.within(box))
+        if table is not None:
+            found.append(FoundTable(box, table))
+    return found
+
+
+def _overlaps(one: Box, other: Box) -> bool:
+    return min(one.x1, other.x1) - max(one.x0, other.x0) > 1 and min(one.y1, other.y1) - max(one.y0, other.y0) > 1
+
+
+def _outside(words: Sequence[Word], boxes: Sequence[Box]) -> list[Word]:
+    return [word for word in words if not any(holds(box, word) for box in boxes)]
+
+
+def _box(words: Sequence[Word]) -> Box:
+    return Box(
+        min(word.x0 for word in words), min(word.y0 for word in words),
+        max(word.x1 for word in words), max(word.y1 for word in words),
+    )  # fmt: skip

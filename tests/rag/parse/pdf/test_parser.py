@@ -88,7 +88,11 @@ def test_a_ruled_table_is_one_block_between_its_neighbours() -> None:
     document = parsed(grid)
     assert shown(document) == [
         ("paragraph", "Above the table"),
-        ("table", "| Name | Wide |  |\n| --- | --- | --- |\n| a | b | c |\n| d | e\\|f | g |"),
+        (
+            "table",
+            '<table>\n<tr><th>Name</th><th colspan="2">Wide</th></tr>\n<tr><th>a</th><th>b</th><th>c</th></tr>\n'
+            "<tr><td>d</td><td>e|f</td><td>g</td></tr>\n</table>",
+        ),
         ("paragraph", "Below the table"),
     ]
     region = document.blocks[1].region

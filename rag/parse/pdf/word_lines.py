@@ -1,0 +1,244 @@
+"""Words of a page with their places, and the lines and runs that they form."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+import pymupdf
+
+from rag.data import Box
+from rag.parse.pdf.text_layer import Line, PageText, normalize, turn
+
+_PROSE_WORDS = 4  # a run of words has at least as many,
+_PROSE_CHARACTERS = 20  # and as many letters, to be taken for prose
+_FACING_LINES = 5  # lines with prose on both sides of a gutter
+_LINE_OVERLAP = 0.5  # of the lower of two heights: words that share as much stand on one line
+_OPENING = frozenset("$€£¥(")
+_CLOSING = frozenset([")", "%", ")%"])
+_SIGNS = _OPENING | _CLOSING
+_NUMERIC = re.compile(
+    r"[<>≥≤~±*+\-–—−$€£¥(\[]*\d[\d.,:/%\-–—()\]*†‡§a-d]*|[-–—−.…*†‡#✓xX]+|\([\-–—Xx]\)|n/?a|NA", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Text without spaces, in the reading frame."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WordLine:
+    """Words at one height, from left to right."""
+
+    words: tuple[Word, ...]
+    y0: float
+    y1: float
+
+    @property
+    def x0(self) -> float:
+        return self.words[0].x0
+
+    @property
+    def x1(self) -> float:
+        return max(word.x1 for word in self.words)
+
+    @property
+    def text(self) -> str:
+        return " ".join(word.text for word in self.words)
+
+
+def page_words(page: pymupdf.Page, text: PageText) -> list[Word]:
+    """The words of the page's upright lines, each once; those of the lines themselves where the page holds none."""
+    if any(line.confidence < 1 for line in text.lines):
+        return [word for line in text.lines for word in _words_of(line)]
+    seen: set[tuple[str, int, int]] = set()
+    aside = [line.box for line in (*text.turned, *text.hidden)]
+    words: list[Word] = []
+    for word in page.get_text("words", flags=pymupdf.TEXT_MEDIABOX_CLIP, sort=False):
+        box = turn(Box(*word[:4]), text.to_reading)
+        said = normalize(word[4]).strip()
+        place = (said, round(box.x0 / 2), round(box.y0 / 2))
+        if not said or place in seen:
+            continue
+        seen.add(place)
+        x, y = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+        if not any(other.x0 <= x <= other.x1 and other.y0 <= y <= other.y1 for other in aside):
+            words.append(Word(box.x0, box.y0, box.x1, box.y1, said))
+    return words
+
+
+def _words_of(line: Line) -> Iterator[Word]:
+    """The words of a line of which only the whole has a place, as if all letters were of one width."""
+    width = (line.box.x1 - line.box.x0) / max(len(line.text), 1)
+    for match in re.finditer(r"\S+", line.text):
+        left = line.box.x0 + width * match.start()
+        yield Word(left, line.box.y0, left + width * len(match[0]), line.box.y1, match[0])
+
+
+def lines_of(words: Iterable[Word]) -> list[WordLine]:
+    """The lines of the words from top to bottom."""
+    groups: list[list[Word]] = []
+    top = bottom = 0.0
+    for word in sorted(words, key=lambda word: (word.y0 + word.y1, word.x0)):
+        overlap = min(bottom, word.y1) - max(top, word.y0)
+        if groups and overlap >= _LINE_OVERLAP * min(bottom - top, word.y1 - word.y0):
+            groups[-1].append(word)
+            if word.y1 - word.y0 > bottom - top:
+                top, bottom = word.y0, word.y1
+        else:
+            groups.append([word])
+            top, bottom = word.y0, word.y1
+    return [
+        WordLine(
+            _glued(sorted(group, key=lambda word: (word.x0, word.x1))),
+            min(word.y0 for word in group),
+            max(word.y1 for word in group),
+        )
+        for group in groups
+    ]
+
+
+def _glued(words: list[Word]) -> tuple[Word, ...]:
+    """The words with a sign of currency, and a closing bracket or per cent, put to the number that they belong to."""
+    if not any(word.text in _SIGNS for word in words):
+        return tuple(words)
+    glued: list[Word] = []
+    for word in words:
+        last = glued[-1] if glued else None
+        if last and (
+            (last.text in _OPENING and _NUMERIC.fullmatch(word.text))
+            or (word.text in _CLOSING and last.text[-1].isdigit() and word.x0 - last.x1 < word.y1 - word.y0)
+        ):
+            glued[-1] = Word(last.x0, min(last.y0, word.y0), word.x1, max(last.y1, word.y1), f"{last.text}{word.text}")
+        else:
+            glued.append(word)
+    return tuple(glued)
+
+
+@dataclass(frozen=True, slots=True)
+class Spacing:
+    """How the words of an area are set: the usual font size, and the usual space between two words, in points."""
+
+    em: float
+    space: float
+
+    @property
+    def phrase_gap(self) -> float:
+        """Words closer than this read as one phrase."""
+        return max(0.6 * self.em, 1.7 * self.space)
+
+
+def spacing_of(lines: Sequence[WordLine]) -> Spacing:
+    """The spacing of the lines; the size is judged by the heights of the words' boxes."""
+    heights = [word.y1 - word.y0 for line in lines for word in line.words]
+    em = 0.8 * median(heights) if heights else 0.0
+    gaps = [
+        right.x0 - left.x1
+        for line in lines
+        for left, right in pairwise(line.words)
+        if 0.1 * em < right.x0 - left.x1 < 0.9 * em and not (is_numeric(left.text) and is_numeric(right.text))
+    ]
+    return Spacing(em, median(gaps) if gaps else 0.3 * em)
+
+
+def runs_of(words: Sequence[Word], max_gap: float) -> list[tuple[Word, ...]]:
+    """Neighbours on a line in runs that gaps wider than `max_gap` part."""
+    runs: list[list[Word]] = []
+    right = 0.0
+    for word in words:
+        if runs and word.x0 - right <= max_gap:
+            runs[-1].append(word)
+            right = max(right, word.x1)
+        else:
+            runs.append([word])
+            right = word.x1
+    return [tuple(run) for run in runs]
+
+
+def is_numeric(text: str) -> bool:
+    """Whether the text is a number as tables write them, or a mark in place of one."""
+    return _NUMERIC.fullmatch(text) is not None
+
+
+def is_value(text: str) -> bool:
+    """Whether most words are numbers, or half of them and the first: "3.1 (0.2)", "100 million", but not "June 25,"."""
+    words = text.split(" ")
+    return 2 * sum(map(is_numeric, words)) >= len(words) + (not is_numeric(words[0]))
+
+
+def join_text(parts: Sequence[str]) -> str:
+    """The lines of one cell as one text; a word cut by a hyphen is put together."""
+    text = ""
+    for part in parts:
+        if len(text) > 1 and text.endswith("-") and text[-2].isalpha() and part[:1].islower():
+            text = text[:-1] + part
+        else:
+            text = f"{text} {part}" if text else part
+    return text
+
+
+def prose_zones(lines: Sequence[WordLine]) -> list[list[WordLine]]:
+    """The lines in zones that no gutter between columns of prose runs through; each half of a line is a line there."""
+    spacing = spacing_of(lines)
+    gutter = _find_gutter(lines, spacing)
+    if gutter is None:
+        return [list(lines)] if lines else []
+    zones: list[list[WordLine]] = []
+    whole: list[WordLine] = []
+    split: list[WordLine] = []
+    waiting: list[WordLine] = []  # lines without prose, behind one that crosses: they go with what follows
+    for line in lines:
+        runs = runs_of(line.words, spacing.phrase_gap)
+        if any(run[0].x0 < gutter - 1 and run[-1].x1 > gutter + 1 for run in runs):
+            zones += _halves(split, gutter)
+            split = []
+            whole += [*waiting, line]
+            waiting = []
+        elif whole and not any(map(_is_prose, runs)):
+            waiting.append(line)
+        else:
+            if whole:
+                zones.append(whole)
+                whole = []
+            split += [*waiting, line]
+            waiting = []
+    if whole:
+        zones.append([*whole, *waiting])
+    return zones + _halves(split, gutter)
+
+
+def _halves(lines: Sequence[WordLine], gutter: float) -> list[list[WordLine]]:
+    sides: tuple[list[Word], list[Word]] = ([], [])
+    for line in lines:
+        for word in line.words:
+            sides[(word.x0 + word.x1) / 2 > gutter].append(word)
+    return [zone for side in sides if side for zone in prose_zones(lines_of(side))]
+
+
+def _is_prose(run: Sequence[Word]) -> bool:
+    return len(run) >= _PROSE_WORDS and sum(len(word.text) for word in run) >= _PROSE_CHARACTERS
+
+
+def _find_gutter(lines: Sequence[WordLine], spacing: Spacing) -> float | None:
+    """The x at which prose on the left faces prose on the right; None where there is no such place."""
+    rows = [[run for run in runs_of(line.words, spacing.phrase_gap) if _is_prose(run)] for line in lines]
+    spans = [[(run[0].x0, run[-1].x1) for run in row] for row in rows if row]
+    facing = [row for row in spans if len(row) > 1]
+    if len(facing) < _FACING_LINES:
+        return None
+    best: tuple[int, float] | None = None
+    for left, right in {(round(a[1]), round(b[0])) for row in facing for a, b in pairwise(row)}:
+        x = (left + right) / 2
+        crossing = sum(x0 < x - 1 and x1 > x + 1 for row in spans for x0, x1 in row)
+        beside = sum(any(x1 <= x for _, x1 in row) and any(x0 >= x for x0, _ in row) for row in spans)
+        if beside >= _FACING_LINES and crossing <= 0.6 * beside and (best is None or beside - crossing > best[0]):
+            best = (beside - crossing, x)
+    return best[1] if best else None
