@@ -15,6 +15,7 @@ from rag.parse.content import ParsedContent, printable
 from rag.read.access import declared_access
 
 MAX_TITLE_CHARACTERS = 200  # a title stands above every chunk of its document
+_ROW_URI = re.compile(r"(.+?\.(?:jsonl|csv|tsv|parquet)|sql:[^#]+)#(.+)")
 _DATE_FIELDS = ("updated_at", "last_updated", "date")
 _PDF_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:Z|([+-])(\d\d)'?(\d\d)?)?")
 
@@ -111,8 +112,7 @@ def _title(uri: str, content: ParsedContent) -> str:
 
 def _name(uri: str) -> str:
     """The file's name without its suffix; its folder's for `index` and `README`; the row's id behind an export's."""
-    file, _, row_id = uri.partition(".jsonl#")
-    path = PurePosixPath(file)
-    if row_id:
-        return f"{path.name} {row_id}"
+    if row := _ROW_URI.fullmatch(uri):
+        return f"{PurePosixPath(row[1].removeprefix('sql:')).with_suffix('').name} {row[2]}"
+    path = PurePosixPath(uri)
     return path.parent.name if path.stem.lower() in ("index", "readme") and path.parent.name else path.stem
