@@ -5,29 +5,45 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
-from rag.config import SourcesConfig
+from rag.config import ExportConfig, RowTemplate, SourcesConfig
 from rag.data import Access, DocumentMetadata, ErrorRow, SourceObject
 from rag.errors import ConfigError, InputError
 from rag.ids import digest
-from rag.parse.media_type import ROW_MEDIA_TYPE, guess_media_type
+from rag.parse.media_type import ROW_MEDIA_TYPE, guess_media_type, why_not_read
 from rag.read.access import declared_access
+from rag.read.rows import (
+    DATABASE_SCHEME,
+    TABLE_SUFFIXES,
+    Row,
+    csv_rows,
+    database_name,
+    database_rows,
+    parquet_rows,
+    row_json,
+    shape_row,
+)
 
 EXPORT_SUFFIX = ".jsonl"
 UNSUPPORTED = "Unsupported"  # the `error` of an object that is skipped on purpose, not failed
 
 
 def list_sources(root: Path, config: SourcesConfig) -> Iterator[SourceObject | ErrorRow]:
-    """Every object under the root, a folder or one file, in the order of its uri; rows of an export in file order.
+    """Every object under the root, a folder, one file or a database (`sql:NAME`), in the order of its uri; rows in the
+    order of their file or query.
 
     Names that begin with a dot (.git, .obsidian, .DS_Store) are left out without a word: by custom they hold no
     documents. Anything else that can't become a document is an ErrorRow; its `error` is "Unsupported" where the object
     is skipped on purpose (an image, a socket, a second way to a folder that is already read).
     Symbolic links are followed, each real folder once, so a cycle ends. Raises InputError where there is no root.
     """
+    if (name := database_name(root)) is not None:
+        yield from _list_database(name, config)
+        return
     if not root.exists():
         raise InputError(f"{root}: no such file or folder to read sources from")
     if root.is_file():
@@ -143,11 +159,50 @@ def _list_file(uri: str, path: Path, config: SourcesConfig) -> Iterator[SourceOb
         yield ErrorRow(uri, "list", UNSUPPORTED, "not a regular file")
     elif path.suffix.lower() == EXPORT_SUFFIX:
         yield from _list_rows(uri, path, config)
+    elif path.suffix.lower() in TABLE_SUFFIXES and (export := export_of(uri, config)) is not None:
+        rows = parquet_rows(path) if path.suffix.lower() == ".parquet" else csv_rows(path)
+        yield from _list_table(uri, str(path), rows, export, config)
     elif not guess_media_type(uri):
-        yield ErrorRow(uri, "list", UNSUPPORTED, f"files of type {path.suffix.lower()} are not read")
+        yield ErrorRow(uri, "list", UNSUPPORTED, why_not_read(uri))
     else:
         watermark = f"{status.st_mtime_ns}-{status.st_size}"
         yield SourceObject(uri, str(path), watermark, status.st_size, source_metadata(uri, config))
+
+
+# ---------------------------------------------------------------- rows: of a table, of a database
+
+
+def export_of(uri: str, config: SourcesConfig) -> ExportConfig | None:
+    """The first configured export that the file is; None where it is none."""
+    return next((export for export in config.exports if _compiled(export.pattern).fullmatch(uri)), None)
+
+
+def _list_database(name: str, config: SourcesConfig) -> Iterator[SourceObject | ErrorRow]:
+    database = next((database for database in config.databases if database.name == name), None)
+    if database is None:
+        known = ", ".join(database.name for database in config.databases) or "none"
+        raise InputError(f"{DATABASE_SCHEME}{name}: no such database in sources.databases; there are: {known}")
+    uri = f"{DATABASE_SCHEME}{name}"
+    yield from _list_table(uri, uri, database_rows(database), database, config)
+
+
+def _list_table(
+    uri: str, path: str, rows: Iterator[Row], template: RowTemplate, config: SourcesConfig
+) -> Iterator[SourceObject | ErrorRow]:
+    numbers: dict[str, int] = {}
+    try:
+        for number, row in enumerate(rows, start=1):
+            found = _source_of_row(uri, path, row, template, config)
+            if isinstance(found, SourceObject) and numbers.setdefault(found.uri, number) != number:
+                found = f"the id is already used in row {numbers[found.uri]}: {found.uri.split('#', 1)[1]}"
+            if isinstance(found, str):
+                yield ErrorRow(f"{uri}#row-{number}", "list", "InputError", f"row {number}: {found}")
+            else:
+                yield found
+    except ValueError as error:  # what was read before it stays
+        yield ErrorRow(uri, "list", "InputError", str(error))
+    except OSError as error:
+        yield _failed(uri, error)
 
 
 # ---------------------------------------------------------------- exports: one JSON object a line
@@ -195,16 +250,33 @@ def _parse_row(uri: str, path: Path, line: bytes | None, config: SourcesConfig) 
         return f"not JSON: {error}"
     if not isinstance(row, dict):
         return f"expected a JSON object, found {type(row).__name__}"
-    row_id = row.get("id")
+    template = export_of(uri, config)
+    return _source_of_row(uri, str(path), row, template, config, text if template is None else None)
+
+
+def _source_of_row(
+    uri: str, path: str, row: Row, template: RowTemplate | None, config: SourcesConfig, text: str | None = None
+) -> SourceObject | str:
+    """The row as a source object, or what is wrong with it; `text` is the row as JSON where it is known."""
+    try:
+        shaped = shape_row(row, template)
+    except ValueError as error:
+        return str(error)
+    row_id = shaped.fields.get("id")
     if isinstance(row_id, bool) or not isinstance(row_id, str | int) or not str(row_id).strip():
         return "the row has no id (a string or a whole number)"
     row_uri = f"{uri}#{row_id}"
     if _printable(row_uri) != row_uri:
         return "the row's id is not valid Unicode"
     metadata = source_metadata(row_uri, config, export_uri=uri)
-    if config.trust_document_groups:
+    if shaped.groups is not None:
+        metadata = replace(metadata, access=Access(metadata.access.tenant, shaped.groups))
+    elif config.trust_document_groups:
         try:
-            metadata = declared_access(metadata, row)
+            metadata = declared_access(metadata, shaped.fields)
         except ValueError as error:
             return str(error)
-    return SourceObject(row_uri, str(path), digest(text), len(text.encode()), metadata, text)
+    text = text or row_json(shaped.fields)
+    if len(text.encode()) > config.max_document_bytes:
+        return f"longer than the limit of {config.max_document_bytes:,} bytes"
+    return SourceObject(row_uri, path, digest(text), len(text.encode()), metadata, text)

@@ -53,10 +53,13 @@ def test_hidden_files_and_folders_are_left_out(tmp_path: Path) -> None:
 
 
 def test_an_unsupported_type_is_skipped_with_a_reason(tmp_path: Path) -> None:
-    write(tmp_path, "logo.PNG")
-    (row,) = errors(tmp_path)
-    assert (row.uri, row.stage, row.error) == ("logo.PNG", "list", "Unsupported")
-    assert ".png" in row.message
+    write(tmp_path, "film.MP4")
+    write(tmp_path, "plan.XLS")
+    film, plan = errors(tmp_path)
+    assert (film.uri, film.stage, film.error) == ("film.MP4", "list", "Unsupported")
+    assert ".mp4" in film.message
+    assert (plan.uri, plan.error) == ("plan.XLS", "Unsupported")
+    assert "save the file as XLSX" in plan.message
 
 
 def test_a_cycle_of_links_ends_and_is_named(tmp_path: Path) -> None:
