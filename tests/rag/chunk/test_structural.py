@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from rag.chunk.structural import StructuralChunker
 from rag.chunk.tokens import WordTokenCounter
-from rag.config import ChunkConfig
+from rag.clean.flags import TextFlags
+from rag.config import ChunkConfig, CleanConfig
 from rag.data import Access, Block, BlockKind, Box, Chunk, Document, DocumentMetadata, Region
 from rag.ids import document_id
 
@@ -22,7 +23,7 @@ def document_of(*blocks: Block, title: str = "Guide") -> Document:
 
 def chunks_of(document: Document, max_tokens: int = 32, min_tokens: int = 8, overlap: int = 1) -> list[Chunk]:
     config = ChunkConfig(max_tokens=max_tokens, min_tokens=min_tokens, overlap_sentences=overlap)
-    return StructuralChunker(config, COUNTER).chunk(document)
+    return StructuralChunker(config, COUNTER, TextFlags(CleanConfig())).chunk(document)
 
 
 def heading(text: str, level: int = 2) -> Block:
@@ -114,7 +115,7 @@ class EachTextCostsMore:
 @given(document=documents)
 def test_the_budget_holds_for_a_tokenizer_whose_counts_do_not_add_up(document: Document) -> None:
     counter = EachTextCostsMore()
-    for chunk in StructuralChunker(ChunkConfig(max_tokens=32), counter).chunk(document):
+    for chunk in StructuralChunker(ChunkConfig(max_tokens=32), counter, TextFlags(CleanConfig())).chunk(document):
         assert chunk.num_tokens == counter.count([chunk.embedded_text])[0] <= 32
 
 
