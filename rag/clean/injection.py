@@ -6,6 +6,8 @@ _ORDERS = r"(?:instructions?|prompts?|rules?|directions?|guidelines?|directives?
 _EARLIER = r"(?:previous|prior|above|preceding|earlier|foregoing|system(?:'s)?|existing|original|initial)"
 _MODEL = r"(?:ai|assistant|chatbot|bot|language model|jailbroken|unrestricted|dan|hacker)"
 
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\U000e0000-\U000e007f]")
+
 # Each pattern with words of which one is in all that it matches: most text holds none, and is done with there.
 _RULES = tuple(
     (words.split(","), re.compile(pattern.replace(" ", r"\s+"), re.IGNORECASE | re.MULTILINE))
@@ -38,6 +40,33 @@ _RULES = tuple(
         ("instruction", r"^\W*(?:new|updated|real|actual) (?:system )?instructions?\s*:"),
         ("system", r"^\W*system(?: prompt| message)?\s*:\s*you (?:are|must|will)\b"),
         ("<|,[inst],[/inst],<<sys>>", r"<\|(?:im_start|im_end|system|start_header_id|eot_id)\|>|\[/?INST\]|<<SYS>>"),
+        # The same in German, French and Spanish
+        (
+            "ignorier,vergiss,missachte",
+            r"\b(?:ignorier\w*|vergiss|vergessen sie|missachte\w*) (?:(?:alle|die|deine|ihre|sämtliche|bitte) ){1,3}"
+            r"(?:(?:vorherigen|bisherigen|obigen|früheren) )?(?:anweisung|instruktion|regel|vorgabe)\w*",
+        ),
+        (
+            "ignore,oublie",
+            r"\b(?:ignore[rz]?|oublie[rz]?) (?:(?:toutes?|tous|les|tes|vos|ces) ){1,3}"
+            r"(?:instructions?|consignes?|règles?)(?: (?:précédente|antérieure|ci-dessus|initiale)\w*)?",
+        ),
+        (
+            "ignora,olvida",
+            r"\b(?:ignor[ae]n?|olvid[ae]n?) (?:(?:todas?|todos|las|los|tus|sus|estas) ){1,3}"
+            r"(?:instrucciones|reglas|órdenes)(?: (?:anterior|previa|inicial)\w*)?",
+        ),
+        # Speaking to whatever model reads the page
+        (
+            "if you",
+            rf"\bif you(?:'re| are) (?:an? )?(?:(?:large )?language model|llm|{_MODEL})\b.{{0,60}}"
+            r"\b(?:must|should|please|ignore|reply|answer|respond|say|do not|don't)\b",
+        ),
+        (
+            "http",
+            r"\b(?:send|post|append|leak|upload|transmit|exfiltrate) (?:\w+ ){0,4}(?:conversation|chat history"
+            r"|system prompt|passages|user's question)\b.{0,40}https?:",
+        ),
         # Orders about the answer
         ("the user", r"\b(?:do not|don't|never) (?:tell|inform|warn|alert) the user\b"),
         (
@@ -51,7 +80,9 @@ _RULES = tuple(
 def instruction_like(text: str) -> bool:
     """Whether the text holds an order to a language model.
 
-    A mark for those who assemble prompts and review sources, not a verdict: pages about prompt injection carry it too.
+    Characters that nobody sees do not hide one. A mark for those who assemble prompts and review sources, not a
+    verdict: pages about prompt injection carry it too.
     """
+    text = _INVISIBLE.sub("", text)
     lowered = text.lower()
     return any(any(word in lowered for word in words) and pattern.search(text) for words, pattern in _RULES)
