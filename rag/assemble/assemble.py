@@ -10,6 +10,8 @@ from rag.config import AssembleConfig
 from rag.data import Chunk, Passage
 from rag.ids import ChunkId
 
+_MAX_SIBLINGS = 64  # no budget of a prompt holds more children of one parent on either side
+
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
@@ -60,19 +62,20 @@ def assemble(
     """At most `k_passages` passages numbered from 1, strongest first, together within `config.budget_tokens`.
 
     `ranked` is best first. A passage is a ranked chunk, stitched to chunks of `neighbourhood` that stand beside it in
-    its section; ranked chunks in one such stretch become one passage. When tokens run short, neighbours are given up
-    first, then the weakest ranked chunks; only a best chunk that is too long by itself is cut.
+    its section, or to the others of its parent; ranked chunks in one such stretch become one passage. When tokens run
+    short, neighbours are given up first, then the weakest ranked chunks; only a best chunk that is too long by itself
+    is cut.
     """
     distinct = without_near_duplicates(ranked, config.max_similarity)
     num_duplicates = len(ranked) - len(distinct)
-    placed = _place(distinct, neighbourhood, config.neighbours, k_passages)
+    placed = _place(distinct, neighbourhood, config, k_passages)
 
     kept: list[_Group] = []
     left = config.budget_tokens
     for rank, (group, chunk, score) in enumerate(placed):
         now_left = group.admit(chunk, left, count_tokens)
         if now_left is None and rank == 0:  # a weaker whole passage would be no better evidence than its beginning
-            text = cut_to_budget(chunk.text, config.budget_tokens, count_tokens)
+            text = cut_to_budget(stitch([chunk]), config.budget_tokens, count_tokens)
             only = Passage(1, chunk, text, score)
             return Assembly((only,), num_dropped=len(placed) - 1, num_cut=1, num_duplicates=num_duplicates)
         if now_left is None:
@@ -92,8 +95,13 @@ def assemble(
     return Assembly(passages, num_dropped, num_duplicates=num_duplicates)
 
 
+def reach_of(chunk: Chunk, config: AssembleConfig) -> int:
+    """How many ordinals to either side the chunks may stand that are stitched to this one: with a parent all of it."""
+    return config.neighbours if chunk.parent is None else _MAX_SIBLINGS
+
+
 def _place(
-    ranked: Sequence[tuple[Chunk, float]], neighbourhood: Sequence[Chunk], reach: int, k_passages: int
+    ranked: Sequence[tuple[Chunk, float]], neighbourhood: Sequence[Chunk], config: AssembleConfig, k_passages: int
 ) -> list[tuple[_Group, Chunk, float]]:
     """The ranked chunks, best first, each with the passage that it opens or belongs to."""
     ranked_ids = {chunk.id for chunk, _ in ranked}
@@ -110,6 +118,7 @@ def _place(
             groups.append(group)
         placed.append((group, chunk, score))
         taken.add(chunk.id)
+        reach = reach_of(chunk, config)
         for step in (1, -1):
             for ordinal in range(chunk.ordinal + step, chunk.ordinal + step * (reach + 1), step):
                 neighbour = places.get((chunk.document_id, ordinal))

@@ -1,6 +1,7 @@
 """Ranked chunks -> numbered passages."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -184,3 +185,38 @@ def test_laws_of_assembly(data: st.DataObject, chunks: list[Chunk], budget: int,
         known = {word for chunk in section for word in chunk.text.split()}
         assert set(passage.text.split()) <= known
         assert passage.chunk.text.startswith(passage.text) if assembly.num_cut else passage.chunk.text in passage.text
+
+
+def family(num: int) -> list[Chunk]:
+    """A document of two parents with `num` children each, all in one section."""
+    texts = paragraphs("f", 2 * num)
+    chunks = document("f", *texts)
+    half = chunks[num].start
+    spans = ((0, half - 2), (half, chunks[-1].end))
+    return [replace(chunk, parent=spans[chunk.ordinal >= num]) for chunk in chunks]
+
+
+def test_a_child_is_shown_as_its_whole_parent() -> None:
+    chunks = family(5)
+    (passage,) = run([chunks[1]], chunks, neighbours=0).passages
+    assert passage.text == "\n\n".join(chunk.text for chunk in chunks[:5])
+    assert passage.chunk == chunks[1]
+
+
+def test_children_of_one_parent_are_one_passage_and_those_of_another_a_second() -> None:
+    chunks = family(4)
+    first, second = run([chunks[6], chunks[0], chunks[5]], chunks).passages
+    assert first.text == "\n\n".join(chunk.text for chunk in chunks[4:])
+    assert second.text == "\n\n".join(chunk.text for chunk in chunks[:4])
+
+
+def test_a_parent_that_does_not_fit_is_shown_around_its_child() -> None:
+    chunks = family(5)
+    (passage,) = run([chunks[2]], chunks, budget=35).passages
+    assert passage.text == "\n\n".join(chunk.text for chunk in chunks[1:4])
+
+
+def test_a_row_that_has_to_be_cut_keeps_its_header_above_it() -> None:
+    chunk = replace(A[0], context="| zone |")
+    (passage,) = run([chunk], budget=8).passages
+    assert passage.text.startswith("| zone |")

@@ -31,6 +31,21 @@ def test_a_gap_of_one_character_is_a_line_break() -> None:
     assert stitch([span(20, 39), span(40, 57)]) == "It is paid monthly.\nReceipts follow."
 
 
+def row(start: int, end: int, context: str = "| zone |") -> Chunk:
+    return make_chunk(f"| {start} |".ljust(end - start, "."), f"{start}", start=start, context=context)
+
+
+def test_context_stands_above_the_first_chunk_and_not_above_one_that_follows_on() -> None:
+    assert stitch([row(10, 20)]) == f"| zone |\n{row(10, 20).text}"
+    assert stitch([row(10, 20), row(21, 30)]) == f"| zone |\n{row(10, 20).text}\n{row(21, 30).text}"
+
+
+def test_context_comes_back_behind_a_gap_unless_the_text_shows_it() -> None:
+    far = row(50, 60)
+    assert stitch([row(0, 9, ""), far]).endswith(f"\n\n| zone |\n{far.text}")
+    assert stitch([row(0, 9), far]).count("| zone |") == 1
+
+
 def test_nothing_makes_an_empty_text() -> None:
     assert stitch([]) == ""
 
@@ -40,6 +55,7 @@ def test_sections_are_told_apart_by_document_and_number() -> None:
     assert same_section(one, make_chunk("b", "y", document="d1", section=1))
     assert not same_section(one, make_chunk("b", "y", document="d1", section=2))
     assert not same_section(one, make_chunk("b", "y", document="d2", section=1))
+    assert not same_section(one, make_chunk("b", "y", document="d1", section=1, parent=(0, 9)))
 
 
 @settings(deadline=None)
