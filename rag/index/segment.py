@@ -14,19 +14,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from rag.config import IndexConfig
+from rag.config import DEFAULT_PLAN, IndexConfig, PlanConfig
 from rag.data import Chunk, Vector, Vectors
 from rag.errors import ModelError
 from rag.ids import ChunkId, SegmentId, digest
 from rag.index.access import AccessTable, build_access_table, read_access_table
 from rag.index.analysis import Analyzer
-from rag.index.dense import FlatIndex, StoredVectors, open_flat_index, store_vectors, write_flat_index
+from rag.index.dense.build import Calibration
+from rag.index.dense.index import DenseIndex, open_dense_index, write_dense_index
+from rag.index.dense.vectors import StoredVectors, store_vectors
 from rag.index.files import FileInfo, Record, check_file, checksum_file, reading, sync, temporary_sibling
 from rag.index.lexical import BM25, count_terms, open_term_frequencies, write_term_frequencies
 from rag.index.statistics import CorpusStatistics
 from rag.tables import chunks_to_table
 
-CHUNKS, VECTORS, DENSE, LEXICAL, ACCESS = "chunks.arrow", "vectors.npy", "dense.faiss", "lexical", "access.bin"
+CHUNKS, VECTORS, LEXICAL, ACCESS = "chunks.arrow", "vectors.npy", "lexical", "access.bin"
 
 
 class SegmentInfo(Record):
@@ -36,6 +38,7 @@ class SegmentInfo(Record):
     num_chunks: int
     dim: int
     files: Mapping[str, FileInfo]  # by path inside the segment's folder
+    recall: float | None = None  # recall@10 of its ANN structure on a sample; None where the search is exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Segment:
 
     info: SegmentInfo
     chunks: pa.Table  # CHUNK_SCHEMA
-    dense: FlatIndex
+    dense: DenseIndex
     lexical: BM25
     access: AccessTable
 
@@ -63,10 +66,16 @@ def write_segment(segments_dir: Path, chunks: Sequence[Chunk], vectors: Vectors,
     temporary = temporary_sibling(segments_dir / "segment")
     temporary.mkdir()
     try:
-        _write_files(temporary, rows, store_vectors(vectors[order], config.vector_dtype), config)
+        calibration = _write_files(temporary, rows, store_vectors(vectors[order], config.vector_dtype), config)
         files = {path.relative_to(temporary).as_posix(): checksum_file(path) for path in _files(temporary)}
         parts = [part for name, file in files.items() for part in (name, file.checksum)]
-        info = SegmentInfo(id=SegmentId(digest(*parts)), num_chunks=len(rows), dim=int(vectors.shape[1]), files=files)
+        info = SegmentInfo(
+            id=SegmentId(digest(*parts)),
+            num_chunks=len(rows),
+            dim=int(vectors.shape[1]),
+            files=files,
+            recall=None if calibration is None else calibration.recall,
+        )
         _move_into_place(temporary, segments_dir / info.id, info)
         return info
     finally:
@@ -74,7 +83,12 @@ def write_segment(segments_dir: Path, chunks: Sequence[Chunk], vectors: Vectors,
 
 
 def open_segment(
-    directory: Path, info: SegmentInfo, config: IndexConfig, statistics: CorpusStatistics, verify: bool = True
+    directory: Path,
+    info: SegmentInfo,
+    config: IndexConfig,
+    statistics: CorpusStatistics,
+    verify: bool = True,
+    plan: PlanConfig = DEFAULT_PLAN,
 ) -> Segment:
     """The segment in the folder, ready to search; `verify` reads every byte once to compare checksums.
 
@@ -87,7 +101,7 @@ def open_segment(
     return Segment(
         info=info,
         chunks=open_chunks(directory),
-        dense=open_flat_index(directory / DENSE, _open_vectors(directory)),
+        dense=open_dense_index(directory, _open_vectors(directory), config.dense, plan),
         lexical=BM25(frequencies, statistics, config.lexical),
         access=access,
     )
@@ -131,15 +145,18 @@ def _check_input(chunks: Sequence[Chunk], vectors: Vectors) -> None:
         raise ModelError(f"the vector of chunk {chunks[broken[0]].id} is not finite; {len(broken)} such vectors")
 
 
-def _write_files(directory: Path, rows: Sequence[Chunk], vectors: StoredVectors, config: IndexConfig) -> None:
+def _write_files(
+    directory: Path, rows: Sequence[Chunk], vectors: StoredVectors, config: IndexConfig
+) -> Calibration | None:
     table = chunks_to_table(rows)
     with pa.OSFile(str(directory / CHUNKS), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     np.save(directory / VECTORS, vectors)
-    write_flat_index(directory / DENSE, vectors)
+    calibration = write_dense_index(directory, vectors, config.dense)
     analyzer = Analyzer(config.lexical)
     write_term_frequencies(directory / LEXICAL, count_terms(analyzer.terms(chunk.embedded_text) for chunk in rows))
-    (directory / ACCESS).write_bytes(build_access_table([chunk.metadata.access for chunk in rows]).to_bytes())
+    (directory / ACCESS).write_bytes(build_access_table(rows).to_bytes())
+    return calibration
 
 
 def _files(directory: Path) -> list[Path]:

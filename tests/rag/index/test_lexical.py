@@ -3,11 +3,13 @@ from pathlib import Path
 import bm25s
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from rag.config import LexicalIndexConfig
 from rag.index.access import RowMask, row_mask
-from rag.index.lexical import BM25, best_matches, count_terms, open_term_frequencies, write_term_frequencies
+from rag.index.lexical import BM25, count_terms, open_term_frequencies, write_term_frequencies
 from rag.index.statistics import merge_statistics
 
 CONFIG = LexicalIndexConfig(k1=1.3, b=0.6)
@@ -26,6 +28,10 @@ def indexed(rows: list[list[str]], parts: int = 1) -> list[BM25]:
 
 def everything(num_rows: int) -> RowMask:
     return row_mask(BitMap(range(num_rows)), num_rows)
+
+
+SAMPLE = zipf_corpus(400, seed=3)
+(INDEXED,) = indexed(SAMPLE)
 
 
 def test_scores_equal_those_of_a_plain_bm25s_index() -> None:
@@ -54,23 +60,50 @@ def test_the_order_of_the_words_in_a_query_changes_no_bit() -> None:
     assert ours.scores(query).tobytes() == ours.scores(query[::-1]).tobytes()
 
 
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 50),
+    share=st.sampled_from([0.0, 0.03, 0.5, 1.0]),
+    query=st.lists(st.sampled_from([f"t{n}" for n in range(1, 40)]), min_size=1, max_size=5),
+    k=st.integers(1, 40),
+)
+def test_a_search_gives_the_best_allowed_rows_with_the_bits_of_their_scores(
+    seed: int, share: float, query: list[str], k: int
+) -> None:
+    allowed = np.random.default_rng(seed).random(len(SAMPLE)) < share
+    rows, scores = INDEXED.search(query, k, RowMask(allowed))
+    everything = INDEXED.scores(query)
+    matching = np.flatnonzero((everything > 0) & allowed)
+    expected = matching[np.argsort(-everything[matching], kind="stable")[:k]]
+    assert rows.tolist() == expected.tolist()
+    assert scores.tobytes() == everything[rows].tobytes() == INDEXED.scores_of(query, rows).tobytes()
+
+
+def test_the_scores_of_any_rows_are_those_of_a_full_pass() -> None:
+    query = ["t1", "t5", "t1", "t33", "unknown"]
+    everything = INDEXED.scores(query)
+    some = np.arange(0, len(SAMPLE), 7)
+    assert INDEXED.scores_of(query, some).tobytes() == everything[some].tobytes()
+    assert INDEXED.scores_of([], some).tolist() == [0.0] * len(some)
+
+
 def test_an_unknown_word_matches_nothing() -> None:
     (ours,) = indexed([["a"], ["b"]])
     for query in (["zebra"], []):
-        rows, scores = best_matches(ours.scores(query), 5, everything(2))
+        rows, scores = ours.search(query, 5, everything(2))
         assert (len(rows), len(scores)) == (0, 0)
 
 
 def test_rows_behind_the_mask_do_not_fill_up_the_results() -> None:
     (ours,) = indexed([["a"], ["a"], ["a", "a"], ["a"], ["b"]])
-    rows, scores = best_matches(ours.scores(["a"]), 4, row_mask(BitMap([1, 4]), 5))
+    rows, scores = ours.search(["a"], 4, row_mask(BitMap([1, 4]), 5))
     assert rows.tolist() == [1]
     assert (scores > 0).all()
 
 
 def test_ties_go_to_the_smaller_row() -> None:
     (ours,) = indexed([["a", "b"]] * 9)
-    rows, _ = best_matches(ours.scores(["a"]), 3, everything(9))
+    rows, _ = ours.search(["a"], 3, everything(9))
     assert rows.tolist() == [0, 1, 2]
 
 

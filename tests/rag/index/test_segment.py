@@ -73,7 +73,7 @@ def test_nothing_is_left_behind_by_a_write_that_fails(tmp_path: Path, monkeypatc
     def fail(*_: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("rag.index.segment.write_flat_index", fail)
+    monkeypatch.setattr("rag.index.segment.write_dense_index", fail)
     with pytest.raises(OSError, match="disk full"):
         write_segment(tmp_path, CHUNKS, VECTORS, CONFIG)
     assert list(tmp_path.iterdir()) == []
@@ -89,7 +89,7 @@ def test_damage_to_any_file_is_found_and_named_and_writing_again_repairs_it(
     tmp_path: Path, damage: str, file_names: list[str]
 ) -> None:
     info = write_segment(tmp_path, CHUNKS, VECTORS, CONFIG)
-    assert len(file_names) == 9
+    assert len(file_names) == 8
     for name in file_names:
         path = tmp_path / info.id / name
         content = path.read_bytes()
@@ -105,9 +105,7 @@ def test_damage_to_any_file_is_found_and_named_and_writing_again_repairs_it(
         assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize(
-    "name", ["chunks.arrow", "vectors.npy", "dense.faiss", "access.bin", "lexical/vocabulary.arrow"]
-)
+@pytest.mark.parametrize("name", ["chunks.arrow", "vectors.npy", "access.bin", "lexical/vocabulary.arrow"])
 def test_a_file_of_zeros_is_damage_even_when_checksums_are_not_compared(tmp_path: Path, name: str) -> None:
     info = write_segment(tmp_path, CHUNKS, VECTORS, CONFIG)
     path = tmp_path / info.id / name
