@@ -34,6 +34,7 @@ def check_answer(answer: Answer, passages: Sequence[Passage], principal: Princip
             text=abstention_text("no_passages"),
             abstained="no_passages",
             citations=(),
+            sentences=(),
             closest=closest,
             num_citations_removed=answer.num_citations_removed + num_removed + len(citations),
         )
@@ -44,6 +45,11 @@ def check_answer(answer: Answer, passages: Sequence[Passage], principal: Princip
         answer,
         text=text,
         citations=citations,
+        sentences=tuple(
+            replace(sentence, text=keep_citations(sentence.text, {c.number for c in kept})[0], citations=kept)
+            for sentence in answer.sentences
+            if (kept := _allowed(sentence.citations, allowed))
+        ),
         closest=closest,
         num_citations_removed=answer.num_citations_removed + num_removed + num_unresolved,
     )

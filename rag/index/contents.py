@@ -26,7 +26,7 @@ def read_chunks(
     manifest = store.manifest(version)
     chunks: list[Chunk] = []
     for entry in (entry for shard in manifest.shards for entry in shard.segments):
-        table = open_chunks(store.segments_dir / entry.info.id)
+        table = open_chunks(store.segment(entry.info))
         live = np.ones(len(table), np.bool_)
         live[np.asarray(store.tombstones(manifest, entry).to_array(), np.int64)] = False
         wanted = pa.array(live)

@@ -1,38 +1,49 @@
-"""One shard of one version, open for search: exact dense and BM25 candidates among the rows that the asker may read."""
+"""One shard of one version, open for search: dense and BM25 candidates among the rows that the asker may read."""
 
 import time
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from rag.config import RagConfig
 from rag.data import Candidate, Chunk, EncodedQuery, FirstStageScores, Principal, ShardCandidates
 from rag.errors import IndexMismatch, ModelError, NotFound
-from rag.ids import ChunkId, VersionId
-from rag.index.access import RowMask, row_mask
+from rag.ids import ChunkId, DocumentId, VersionId
+from rag.index.access import RowMask, SegmentAccess, ShardAccess
 from rag.index.analysis import Analyzer
-from rag.index.lexical import best_matches
 from rag.index.manifest import Manifest, check_compatible
+from rag.index.remote import open_remote
+from rag.index.revocations import RevocationFeed, RevocationList, Revocations
 from rag.index.segment import Segment, find_row, open_segment
 from rag.index.versions import IndexStore
 from rag.search.merge import merge_top_k
 from rag.tables import CHUNK_SCHEMA, table_to_chunks
 
-_CACHED_MASKS = 256  # different (tenant, groups) remembered a segment; one bit a row each
+_MIB = 1 << 20
 
 
 class LocalShard:
     """A shard in this process. Safe to search from several threads at once."""
 
-    def __init__(self, shard: int, manifest: Manifest, segments: Sequence["_LiveSegment"], analyzer: Analyzer) -> None:
+    def __init__(
+        self,
+        shard: int,
+        manifest: Manifest,
+        segments: Sequence["_LiveSegment"],
+        analyzer: Analyzer,
+        mask_cache_mb: int = 128,
+    ) -> None:
         self.shard, self.manifest = shard, manifest
         self._segments, self._analyzer = tuple(segments), analyzer
+        self._access = ShardAccess([segment.access for segment in segments], mask_cache_mb * _MIB)
         self._sections = _Sections(self._segments)
+        self._feed: RevocationFeed | None = None
+        self._followed: RevocationList | None = None  # the last list that was put into force
 
     def __repr__(self) -> str:
         return f"LocalShard({self.shard}, {self.manifest.version}, {len(self._segments)} segments, {self.num_chunks})"
@@ -43,37 +54,63 @@ class LocalShard:
         return self.manifest.shards[self.shard].num_chunks
 
     def search(self, query: EncodedQuery, k_dense: int, k_bm25: int) -> ShardCandidates:
-        """The best candidates of both legs among the live chunks that the query's principal may read.
+        """The best candidates of both legs among the live chunks that the query's principal may read and its filter
+        lets through.
 
-        Both are exact: the scores, and the order of ties by chunk id, do not depend on how the corpus is cut. A chunk
-        without a term of the query is no BM25 candidate. Raises IndexMismatch for a query of another version or
-        dimension.
+        Scores are exact, and with a flat dense index so are the candidates: they, and the order of ties by chunk id, do
+        not depend on how the corpus is cut. A chunk without a term of the query is no BM25 candidate. Raises
+        IndexMismatch for a query of another version or dimension.
         """
         started = time.perf_counter()
         self._check_query(query)
+        self._follow_revocations()
         terms = self._analyzer.terms(query.text)
-        parts = [segment.search(query, terms, k_dense, k_bm25) for segment in self._segments]
+        masks = self._access.masks(query.principal, query.filter)
+        parts = [
+            segment.search(query, terms, k_dense, k_bm25, allowed)
+            for segment, allowed in zip(self._segments, masks, strict=True)
+        ]
         dense = merge_top_k([part.dense for part in parts], k_dense)
         bm25 = merge_top_k([part.bm25 for part in parts], k_bm25)
         proposed = {candidate.chunk_id for candidate in (*dense, *bm25)}
         scores = {name: both for part in parts for name, both in part.scores.items() if name in proposed}
         compute_ms = (time.perf_counter() - started) * 1e3
-        return ShardCandidates(self.shard, dense, bm25, scores, compute_ms)
+        strategy = "+".join(sorted({part.strategy for part in parts} - {"nothing"})) or "nothing"
+        return ShardCandidates(self.shard, dense, bm25, scores, compute_ms, strategy)
 
     def fetch(self, query: EncodedQuery, chunk_ids: Sequence[ChunkId], neighbours: int = 0) -> list[Chunk]:
         """The readable ones of the chunks, with up to `neighbours` on either side in the same section, each once, by
         document and ordinal. A chunk that the principal may not read is left out like one that does not exist."""
         self._check_query(query)
+        self._follow_revocations()
+        masks = self._access.masks(query.principal)
         wanted: set[tuple[int, int]] = set()
         for place, segment in enumerate(self._segments):
             rows = [row for chunk_id in set(chunk_ids) if (row := find_row(segment.chunks, chunk_id)) is not None]
-            wanted.update((place, row) for row in segment.readable(query.principal, rows))
+            wanted.update((place, row) for row in _readable(masks[place], rows))
         wanted.update(around for found in tuple(wanted) for around in self._sections.around(*found, neighbours))
         chunks: list[Chunk] = []
         for place, segment in enumerate(self._segments):
-            rows = segment.readable(query.principal, [row for owner, row in wanted if owner == place])
+            rows = _readable(masks[place], [row for owner, row in wanted if owner == place])
             chunks += table_to_chunks(segment.chunks.take(pa.array(rows, pa.int64())))
         return sorted(chunks, key=lambda chunk: (chunk.document_id, chunk.ordinal, chunk.id))
+
+    def revoke(self, revocations: Revocations) -> None:
+        """Takes what is revoked, and only that, out of every search and fetch that begins after this call."""
+        if revocations != self._access.revocations:
+            self._access = self._access.revoke(revocations)
+
+    def follow(self, feed: RevocationFeed) -> None:
+        """From now on, every search and fetch takes out what the feed says is revoked in this version."""
+        self._feed, self._followed = feed, None
+        self._follow_revocations()
+
+    def _follow_revocations(self) -> None:
+        if self._feed is not None:
+            listed = self._feed.current()
+            if listed is not self._followed:
+                self.revoke(listed.for_version(self.manifest.created_at))
+                self._followed = listed
 
     def probe(self) -> None:
         """Searches every segment for a chunk of its own. Raises IndexMismatch for a segment that does not find it."""
@@ -100,7 +137,7 @@ def open_shard(index_root: Path, version: VersionId, shard: int, config: RagConf
     Raises NotFound for a version or shard that does not exist, IndexMismatch when it was built under other settings,
     IndexDamaged for a file that is missing or damaged.
     """
-    store = IndexStore(index_root)
+    store = IndexStore(index_root, open_remote(config.remote, config.index_name))
     manifest = store.manifest(version)
     check_compatible(manifest, config)
     if not 0 <= shard < manifest.num_shards:
@@ -108,10 +145,13 @@ def open_shard(index_root: Path, version: VersionId, shard: int, config: RagConf
     statistics = store.statistics(manifest)
     segments: list[_LiveSegment] = []
     for entry in manifest.shards[shard].segments:
-        directory = store.segments_dir / entry.info.id
-        segment = open_segment(directory, entry.info, config.index, statistics, verify)
+        segment = open_segment(
+            store.segment(entry.info), entry.info, config.index, statistics, verify, config.search.plan
+        )
         segments.append(_LiveSegment(segment, store.tombstones(manifest, entry)))
-    return LocalShard(shard, manifest, segments, Analyzer(config.index.lexical))
+    opened = LocalShard(shard, manifest, segments, Analyzer(config.index.lexical), config.search.mask_cache_mb)
+    opened.follow(store.revocation_feed())
+    return opened
 
 
 class _LiveSegment:
@@ -120,20 +160,24 @@ class _LiveSegment:
     def __init__(self, segment: Segment, tombstones: BitMap) -> None:
         self.chunks = segment.chunks
         self._segment, self._tombstones = segment, tombstones
-        self._mask_of = lru_cache(maxsize=_CACHED_MASKS)(self._make_mask)
+        self.access = SegmentAccess(segment.access, tombstones, len(segment.chunks), self._rows_of)
 
-    def search(self, query: EncodedQuery, terms: Sequence[str], k_dense: int, k_bm25: int) -> ShardCandidates:
-        """Both legs over this segment alone."""
-        allowed = self._mask(query.principal)
+    def search(
+        self, query: EncodedQuery, terms: Sequence[str], k_dense: int, k_bm25: int, allowed: RowMask
+    ) -> ShardCandidates:
+        """Both legs over the allowed rows of this segment alone."""
         if not allowed.count:
-            return ShardCandidates(0, (), (), {}, 0.0)
-        dense_rows, dense_scores = self._segment.dense.search(query.vector, k_dense, allowed)
-        all_bm25_scores = self._segment.lexical.scores(terms)
-        bm25_rows, bm25_scores = best_matches(all_bm25_scores, k_bm25, allowed)
+            return ShardCandidates(0, (), (), {}, 0.0, "nothing")
+        dense_rows, dense_scores, strategy = self._segment.dense.search(query.vector, k_dense, allowed)
+        bm25_rows, bm25_scores = self._segment.lexical.search(terms, k_bm25, allowed)
         rows = np.union1d(dense_rows, bm25_rows)
         ids: list[ChunkId] = self.chunks.column("id").take(pa.array(rows)).to_pylist()
         id_of = dict(zip(rows.tolist(), ids, strict=True))
-        both = zip(self._segment.dense.scores(query.vector, rows).tolist(), all_bm25_scores[rows].tolist(), strict=True)
+        both = zip(
+            self._segment.dense.scores(query.vector, rows).tolist(),
+            self._segment.lexical.scores_of(terms, rows).tolist(),
+            strict=True,
+        )
         return ShardCandidates(
             shard=0,
             dense=tuple(
@@ -146,6 +190,7 @@ class _LiveSegment:
             ),
             scores={name: FirstStageScores(*scores) for name, scores in zip(ids, both, strict=True)},
             compute_ms=0.0,
+            strategy=strategy,
         )
 
     def probe(self) -> None:
@@ -153,19 +198,14 @@ class _LiveSegment:
         for row in np.flatnonzero(self.live()).tolist():
             access = table_to_chunks(self.chunks.slice(row, 1))[0].metadata.access
             if access.groups:
-                allowed = self._mask(Principal("", access.tenant, frozenset(access.groups)))
+                asker = Principal("", access.tenant, frozenset(access.groups))
+                (allowed,) = ShardAccess([self.access], limit_bytes=0).masks(asker)
                 vector = self._segment.dense.vector(row)
-                rows, scores = self._segment.dense.search(vector, 1, allowed)
+                rows, scores, _ = self._segment.dense.search(vector, 1, allowed)
                 own = self._segment.dense.scores(vector, np.array([row]))
                 if len(rows) != 1 or scores[0] < own[0]:
                     raise IndexMismatch(f"segment {self._segment.info.id} does not find its own row {row}")
                 return
-
-    def readable(self, principal: Principal, rows: Sequence[int]) -> list[int]:
-        """Those of the rows that are live and that the principal may read, ascending."""
-        found = np.sort(np.asarray(rows, np.int64))
-        kept: list[int] = found[self._mask(principal).contains(found)].tolist()
-        return kept
 
     def live(self) -> npt.NDArray[np.bool_]:
         """Which rows are not dead."""
@@ -173,12 +213,20 @@ class _LiveSegment:
         flags[np.asarray(self._tombstones.to_array(), np.int64)] = False
         return flags
 
-    def _mask(self, principal: Principal) -> RowMask:
-        return self._mask_of(principal.tenant, principal.groups)
+    def _rows_of(self, documents: Collection[DocumentId]) -> BitMap:
+        """The rows of the documents, dead ones too."""
+        if not documents:
+            return BitMap()
+        column = self.chunks.column("document_id")
+        found = pc.is_in(column, value_set=pa.array(sorted(documents), pa.string()))
+        return BitMap(np.flatnonzero(found.to_numpy()))
 
-    def _make_mask(self, tenant: str, groups: frozenset[str]) -> RowMask:
-        principal = Principal(subject="", tenant=tenant, groups=groups)
-        return row_mask(self._segment.access.allowed_rows(principal) - self._tombstones, len(self.chunks))
+
+def _readable(mask: RowMask, rows: Sequence[int]) -> list[int]:
+    """Those of the rows that the mask holds, ascending."""
+    found = np.sort(np.asarray(rows, np.int64))
+    kept: list[int] = found[mask.contains(found)].tolist()
+    return kept
 
 
 class _Sections:

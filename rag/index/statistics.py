@@ -64,6 +64,18 @@ def merge_statistics(parts: Iterable[CorpusStatistics]) -> CorpusStatistics:
     )
 
 
+def subtract_statistics(whole: CorpusStatistics, part: CorpusStatistics) -> CorpusStatistics:
+    """The statistics of the whole without a part of it; terms that no chunk holds any longer are left out."""
+    negative = pc.negate(part.document_frequencies)
+    rest = merge_statistics(
+        [whole, CorpusStatistics(-part.num_chunks, -part.total_length, part.terms, negative)],
+    )
+    held = pc.greater(rest.document_frequencies, 0)
+    return CorpusStatistics(
+        rest.num_chunks, rest.total_length, rest.terms.filter(held), rest.document_frequencies.filter(held)
+    )
+
+
 def _from_table(table: pa.Table, num_chunks: int, total_length: int) -> CorpusStatistics:
     terms, frequencies = (_one_array(table.column(name)) for name in _SCHEMA.names)
     return CorpusStatistics(num_chunks, total_length, terms, frequencies)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from rag.data import Access, Answer, Passage
+from rag.data import Access, Answer, AnswerSentence, Passage
 from rag.generate.abstain import abstention_text
 from rag.generate.citations import cite
 from rag.guard.output import check_answer
@@ -70,3 +70,16 @@ def test_an_answer_that_may_rest_on_a_forbidden_passage_is_withheld() -> None:
         assert checked.citations == ()
         assert checked.closest == (cite(FEE),)
         assert checked.num_citations_removed == 3
+
+
+def test_a_sentence_keeps_only_the_citations_that_resolve() -> None:
+    sentences = (
+        AnswerSentence("The fee is 12 CHF [1][2].", (cite(FEE), cite(TRIP)), 1.0),
+        AnswerSentence("Trips need approval [2].", (cite(TRIP),), 1.0),
+    )
+    whole = replace(answer("The fee is 12 CHF [1][2]. Trips need approval [2].", FEE, TRIP), sentences=sentences)
+    assert check_answer(whole, [FEE, TRIP], PRINCIPAL).sentences == sentences
+    (kept,) = check_answer(whole, [FEE], PRINCIPAL).sentences
+    assert (kept.text, kept.citations) == ("The fee is 12 CHF [1].", (cite(FEE),))
+    secret = forbidden(3, Access("acme", ("board",)))
+    assert check_answer(whole, [FEE, TRIP, secret], PRINCIPAL).sentences == ()

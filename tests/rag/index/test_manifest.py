@@ -6,8 +6,9 @@ from pydantic import ValidationError
 
 from rag.config import ChunkConfig, EmbedConfig, IndexConfig
 from rag.errors import IndexMismatch
-from rag.index.manifest import Manifest, check_compatible
+from rag.index.manifest import Manifest, check_compatible, with_encoder_of
 from rag.index.versions import IndexStore
+from rag.models import MODELS
 from tests.rag.index.factories import commit, make_chunk, make_config, unit_vectors
 
 
@@ -44,6 +45,8 @@ def test_the_settings_of_the_build_are_compatible(manifest: Manifest, tmp_path: 
         (EmbedConfig(model="other"), None, "encoder 'all-MiniLM-L6-v2', the configuration has 'other'"),
         (EmbedConfig(query_prefix="query: "), None, "query prefix ''"),
         (EmbedConfig(passage_prefix="passage: "), None, "passage prefix ''"),
+        (EmbedConfig(max_tokens=64), None, "window of the encoder 256"),
+        (EmbedConfig(embedder="hashing"), None, "embedder 'sentence'"),
         (None, IndexConfig(num_shards=3), "number of shards 1, the configuration has 3"),
         (None, IndexConfig(num_shards=1, vector_dtype="float16"), "fingerprint of the parse"),
     ],
@@ -53,7 +56,25 @@ def test_other_settings_are_named_with_the_way_out(
 ) -> None:
     with pytest.raises(IndexMismatch, match=message) as caught:
         check_compatible(manifest, make_config(tmp_path, index, embed))
-    assert "`quire ingest`" in str(caught.value)
+    assert ("`quire ingest`" if embed is None else "`quire reembed`") in str(caught.value)
+
+
+def test_the_configuration_can_follow_the_versions_encoder_and_only_that(manifest: Manifest, tmp_path: Path) -> None:
+    config = make_config(tmp_path)
+    assert with_encoder_of(config, manifest) is config
+    other = make_config(tmp_path, embed=EmbedConfig(embedder="hashing", query_prefix="q: ", num_threads=7))
+    own = with_encoder_of(other, manifest)
+    check_compatible(manifest, own)
+    assert own.embed.num_threads == 7  # how it runs is the configuration's
+    with pytest.raises(IndexMismatch, match="number of shards"):
+        check_compatible(manifest, with_encoder_of(make_config(tmp_path, IndexConfig(num_shards=3)), manifest))
+
+
+def test_the_encoder_is_recorded_with_its_weights_and_its_window(manifest: Manifest) -> None:
+    encoder = manifest.encoder
+    assert (encoder.name, encoder.embedder, encoder.dim, encoder.max_tokens) == ("all-MiniLM-L6-v2", "sentence", 4, 256)
+    assert encoder.revision == MODELS["all-MiniLM-L6-v2"].digest()
+    assert encoder.model_copy(update={"embedder": "hashing"}).name == "hashing"
 
 
 def test_another_chunker_is_another_index(manifest: Manifest, tmp_path: Path) -> None:

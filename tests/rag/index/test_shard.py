@@ -1,6 +1,8 @@
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag.config import IndexConfig, RagConfig, SearchConfig
-from rag.data import Chunk, EncodedQuery, FirstStageScores, Principal, SearchResult, Vector, Vectors
+from rag.config import IndexConfig, PlanConfig, RagConfig, SearchConfig
+from rag.data import Chunk, EncodedQuery, FirstStageScores, MetadataFilter, Principal, SearchResult, Vector, Vectors
 from rag.errors import IndexDamaged, IndexMismatch, ModelError, NotFound
 from rag.ids import ChunkId, VersionId
 from rag.index.analysis import Analyzer
-from rag.index.dense import FlatIndex
+from rag.index.dense.index import DenseIndex
 from rag.index.manifest import Manifest
+from rag.index.revocations import NOTHING_REVOKED, Revocations
 from rag.index.shard import LocalShard, open_shard
 from rag.index.versions import IndexStore
 from rag.search.merge import combine
@@ -236,8 +239,8 @@ def test_a_shard_that_loses_its_own_chunks_fails_its_probe(config: RagConfig, mo
     version = commit(store, chunks, unit_vectors(5), config).version
     shard = open_shard(config.index_root, version, 0, config)
     shard.probe()
-    nothing = (np.empty(0, np.int64), np.empty(0, np.float32))
-    monkeypatch.setattr(FlatIndex, "search", lambda self, query, k, allowed: nothing)
+    nothing = (np.empty(0, np.int64), np.empty(0, np.float32), "exact")
+    monkeypatch.setattr(DenseIndex, "search", lambda self, query, k, allowed: nothing)
     with pytest.raises(IndexMismatch, match="does not find its own row"):
         shard.probe()
 
@@ -325,3 +328,73 @@ def test_threads_get_the_answers_that_one_thread_gets(config: RagConfig) -> None
     with ThreadPoolExecutor(4) as pool:
         for answers in pool.map(ask, range(4)):
             assert answers == [(result.dense, result.bm25, result.scores) for result in alone]
+
+
+ANN_KINDS = ("ivf_flat", "ivf_pq", "hnsw")
+
+
+@pytest.mark.parametrize("kind", ANN_KINDS)
+def test_every_kind_of_index_says_how_it_searched_and_how_good_it_is(tmp_path: Path, kind: str) -> None:
+    dense = {"kind": kind, "min_rows": 256, "nlist": 8, "pq_bytes": 4, "m": 16}
+    config = make_config(tmp_path, IndexConfig.model_validate({"num_shards": 1, "dense": dense}))
+    config = config.model_copy(update={"search": SearchConfig(plan=PlanConfig(exact_rows=10, exact_share=0.1))})
+    chunks = [make_chunk(f"clause {n}", f"d{n}", groups=("staff", *(("hr",) if n < 5 else ()))) for n in range(400)]
+    vectors = unit_vectors(400, 16)
+    manifest = commit(IndexStore(config.index_root), chunks, vectors, config)
+    (info,) = (entry.info for entry in manifest.shards[0].segments)
+    assert info.recall is not None
+    assert info.recall >= 0.97
+    shard = open_shard(config.index_root, manifest.version, 0, config)
+    shard.probe()
+    few = Principal("bob", TENANT, frozenset({"hr"}))
+    query = make_query(manifest.version, "clause", unit_vectors(1, 16, seed=5)[0])
+    found = shard.search(query, 10, 10)
+    assert found.strategy == kind
+    truth = brute_force_dense(chunks, vectors, query.vector, EVERYONE, 10)
+    assert len({name for name, _ in truth} & {candidate.chunk_id for candidate in found.dense}) >= 9
+    assert shard.search(replace(query, principal=few), 10, 10).strategy == "exact"
+    nobody = Principal("eve", TENANT, frozenset())
+    assert shard.search(replace(query, principal=nobody), 10, 10).strategy == "nothing"
+
+
+def test_segments_that_are_searched_otherwise_are_all_named(tmp_path: Path) -> None:
+    dense = {"kind": "hnsw", "min_rows": 256, "m": 16}
+    config = make_config(tmp_path, IndexConfig.model_validate({"num_shards": 1, "dense": dense}))
+    config = config.model_copy(update={"search": SearchConfig(plan=PlanConfig(exact_rows=0, exact_share=0.0))})
+    store = IndexStore(config.index_root)
+    large = [make_chunk(f"clause {n}", f"d{n}") for n in range(300)]
+    parent = commit(store, large, unit_vectors(300, 8), config).version
+    small = [make_chunk("news", "news")]
+    version = commit(store, small, unit_vectors(1, 8, seed=3), config, parent=parent, kept=large).version
+    found = open_shard(config.index_root, version, 0, config).search(
+        make_query(version, "", unit_vectors(1, 8, seed=4)[0]), 3, 3
+    )
+    assert found.strategy == "exact+hnsw"
+
+
+def test_what_is_revoked_is_in_no_list_and_no_fetch_from_the_next_call_on(config: RagConfig) -> None:
+    chunks = [make_chunk(f"vpn {n}", f"d{n}", groups=("staff",) if n % 2 else ("staff", "hr")) for n in range(6)]
+    shard, version = opened(config, chunks, num_segments=2)
+    query = make_query(version, "vpn")
+    ids = {chunk.id for chunk in chunks}
+    assert set(shard.search(query, 9, 9).scores) == ids
+    shard.revoke(Revocations(documents=frozenset({chunks[1].document_id})))
+    assert set(shard.search(query, 9, 9).scores) == ids - {chunks[1].id}
+    assert shard.fetch(query, [chunks[1].id]) == []
+    shard.revoke(Revocations(groups=frozenset({(TENANT, "staff")})))
+    assert shard.search(query, 9, 9).scores == {}
+    both = replace(query, principal=Principal("bob", TENANT, frozenset({"staff", "hr"})))
+    assert set(shard.search(both, 9, 9).scores) == {chunk.id for chunk in chunks[::2]}
+    shard.revoke(NOTHING_REVOKED)
+    assert set(shard.search(query, 9, 9).scores) == ids
+
+
+def test_a_filter_leaves_out_of_both_legs_what_does_not_match(config: RagConfig) -> None:
+    old = make_chunk("vpn rules", "old", updated_at=datetime(2023, 5, 1, tzinfo=UTC))
+    new = make_chunk("vpn rules", "new", updated_at=datetime(2024, 5, 1, tzinfo=UTC))
+    shard, version = opened(config, [old, new, make_chunk("vpn rules", "undated")])
+    query = make_query(version, "vpn")
+    of_2024 = MetadataFilter(updated_from=date(2024, 1, 1), updated_before=date(2025, 1, 1))
+    found = shard.search(replace(query, filter=of_2024), 5, 5)
+    assert [candidate.chunk_id for candidate in (*found.dense, *found.bm25)] == [new.id, new.id]
+    assert len(shard.search(query, 5, 5).dense) == 3

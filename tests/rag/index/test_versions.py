@@ -3,12 +3,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rag.config import IndexConfig, RagConfig
+from rag.data import Chunk
 from rag.errors import IndexDamaged, IndexMismatch, InputError, NotFound
 from rag.ids import DocumentId, VersionId, document_id
+from rag.index.analysis import Analyzer
+from rag.index.lexical import count_terms
 from rag.index.manifest import Manifest
-from rag.index.versions import IndexStore, commit_version, vectors_by_chunk_id
+from rag.index.versions import IndexStore, check_version, commit_version, vectors_by_chunk_id
 from tests.rag.index.factories import (
     TENANT,
     commit,
@@ -236,3 +241,35 @@ def test_an_unknown_shard_is_refused(store: IndexStore, config: RagConfig, first
     info = next(entry.info for shard in first.shards for entry in shard.segments)
     with pytest.raises(InputError, match=r"shards \[5\]"):
         commit_version(store, {5: [info]}, [DocumentId("x")], [], config, 4)
+
+
+@settings(max_examples=12, deadline=None)
+@given(data=st.data())
+def test_counts_that_were_carried_over_equal_a_recount(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    config = make_config(tmp_path_factory.mktemp("store"), IndexConfig(num_shards=2))
+    store = IndexStore(config.index_root)
+    live: dict[str, list[Chunk]] = {}
+    manifest: Manifest | None = None
+    for turn in range(3):
+        written = data.draw(st.dictionaries(st.sampled_from("abcde"), st.integers(1, 3), min_size=1))
+        gone = data.draw(st.sets(st.sampled_from(sorted({*live} - {*written}) or [""])))
+        new = {
+            uri: [make_chunk(f"word{turn} shared{n} page", uri=uri, ordinal=n) for n in range(count)]
+            for uri, count in written.items()
+        }
+        removed = [document_id(TENANT, uri) for uri in (gone | {*written}) & {*live}]
+        kept = [chunk for uri, chunks in live.items() if uri not in gone | {*written} for chunk in chunks]
+        chunks = [chunk for chunks in new.values() for chunk in chunks]
+        parent = manifest.version if manifest else None
+        manifest = commit(
+            store, chunks, unit_vectors(len(chunks), seed=turn), config, parent=parent, removed=removed, kept=kept
+        )
+        live = {uri: chunks for uri, chunks in live.items() if uri not in gone} | new
+    assert manifest is not None
+    analyzer = Analyzer(config.index.lexical)
+    texts = [chunk.embedded_text for chunks in live.values() for chunk in chunks]
+    recounted = count_terms(analyzer.terms(text) for text in texts)
+    assert store.statistics(manifest) == recounted.statistics(np.ones(len(texts), np.bool_))
+    check_version(store, manifest)
