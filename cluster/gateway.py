@@ -16,12 +16,14 @@ from cluster.language_model import RemoteGenerator
 from cluster.messages import IndexMessage, SearchMessage, index_message, search_message
 from cluster.metrics import QueryMetrics
 from cluster.scatter import RemoteStages
-from cluster.versions import VersionWatcher
-from rag.config import load_config
+from cluster.versions import remote_versions
+from rag.config import RagConfig, load_config
 from rag.data import Principal, Question
 from rag.errors import ModelError, RagError
+from rag.guard.revoked import without_revoked
 from rag.ids import TraceId, VersionId
-from rag.index.versions import IndexStore
+from rag.index.versions import open_store
+from rag.live import VersionFollower
 from rag.parts import build_generator_token_counter
 from rag.pipeline import DoneEvent, Event, Pipeline
 from rag.rewrite.follow_up import QuestionRewriter
@@ -43,25 +45,29 @@ class GatewayDeployment:
     ) -> None:
         self._config = config = load_config(config_path)
         self._authenticator = Authenticator(config.auth)
-        self._store = IndexStore(config.index_root)
-        self._watcher = VersionWatcher(config, shards)
+        self._store = open_store(config)
         self._traces = TraceStore(config.trace.url.format(var=config.var))
         self._metrics = QueryMetrics()
         greedy = config.generate.model_copy(update={"temperature": 0.0, "max_output_tokens": REWRITE_TOKENS})
-        self._pipeline = Pipeline(
-            config,
-            RemoteStages(
+        rewriter = QuestionRewriter(config.rewrite, RemoteGenerator(generator, greedy))
+        count_tokens = build_generator_token_counter(config).count
+
+        def pipeline_of(config: RagConfig, version: VersionId) -> Pipeline:
+            stages = RemoteStages(
                 embedder=embedder,
                 shards=shards,
                 reranker=reranker,
-                rewriter=QuestionRewriter(config.rewrite, RemoteGenerator(generator, greedy)),
+                rewriter=rewriter,
                 generator=RemoteGenerator(generator, config.generate),
-                count_tokens=build_generator_token_counter(config).count,
-                current_version=self._watcher.current,
+                count_tokens=count_tokens,
+                version=version,
+                embed=config.embed,
                 limits=config.limits,
-            ),
-        )
-        self._following = asyncio.get_running_loop().create_task(self._watcher.follow())
+            )
+            return Pipeline(config, stages)
+
+        self._versions = VersionFollower(config, remote_versions(shards, embedder), pipeline_of)
+        self._following = asyncio.get_running_loop().create_task(self._versions.follow())
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         """Called by Serve after the constructor."""
@@ -70,19 +76,19 @@ class GatewayDeployment:
     async def check_health(self) -> None:
         """Unhealthy when it no longer follows the index's versions."""
         if self._following.done():
-            raise ModelError("the version watcher has ended")
+            raise ModelError("the gateway no longer follows the live version")
 
     def authenticate(self, authorization: str | None) -> Principal:
         return self._authenticator.principal(authorization)
 
     def version(self) -> VersionId:
-        return self._watcher.current()
+        return self._versions.serving().version
 
     async def answer(self, question: Question) -> AsyncGenerator[Event]:
         """The pipeline's events; before the last one the trace is stored and the metrics are counted."""
         trace_id = new_trace_id()
         try:
-            async with aclosing(self._pipeline.answer(question, trace_id)) as events:
+            async with aclosing(self._versions.serving().pipeline.answer(question, trace_id)) as events:
                 async for event in events:
                     if isinstance(event, DoneEvent):
                         await asyncio.to_thread(self._traces.save, event.trace)
@@ -95,18 +101,24 @@ class GatewayDeployment:
     async def search(self, question: Question, k: int) -> SearchMessage:
         """The best chunks; their trace is stored first, so that a search can be explained and repeated too."""
         recorder = SpanRecorder()
-        retrieval = await self._pipeline.retrieve(question, recorder)
-        trace = self._pipeline.search_trace(new_trace_id(), question, retrieval, recorder)
+        pipeline = self._versions.serving().pipeline
+        retrieval = await pipeline.retrieve(question, recorder)
+        trace = pipeline.search_trace(new_trace_id(), question, retrieval, recorder)
         await asyncio.to_thread(self._traces.save, trace)
         self._metrics.observe_spans(trace.spans)
         return search_message(retrieval, trace, k)
 
     async def index(self) -> IndexMessage:
-        manifest = await asyncio.to_thread(self._store.manifest, self._watcher.current())
+        manifest = await asyncio.to_thread(self._store.manifest, self.version())
         return index_message(manifest)
 
     async def trace(self, trace_id: TraceId, principal: Principal) -> Trace:
-        return await asyncio.to_thread(self._traces.load, trace_id, principal)
+        """Without what was revoked since."""
+
+        def load() -> Trace:
+            return without_revoked(self._traces.load(trace_id, principal), self._store)
+
+        return await asyncio.to_thread(load)
 
     async def metrics(self) -> str:
         """What this node exports, in Prometheus' text format."""

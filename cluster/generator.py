@@ -49,9 +49,18 @@ class ModelIsLocal(CallbackBase):  # type: ignore[misc]  # Ray has no type infor
 class GeneratorServer(LLMServer):  # type: ignore[misc]  # Ray has no type information
     """vLLM behind Serve, with a method that streams plain text; healthy means that it generates."""
 
-    async def write(self, messages: list[dict[str, str]], sampling: Mapping[str, float]) -> AsyncGenerator[str]:
-        """The model's text in pieces. Closing the generator frees the engine's slot. Raises ModelError."""
-        request = ChatCompletionRequest(model=MODEL_ID, messages=messages, stream=True, **sampling)
+    async def write(
+        self, messages: list[dict[str, str]], sampling: Mapping[str, float], scope: str = ""
+    ) -> AsyncGenerator[str]:
+        """The model's text in pieces. Closing the generator frees the engine's slot. Raises ModelError.
+
+        What the engine keeps of a prompt is used again for prompts of the same scope alone: how soon a first token
+        comes tells nobody what others read. On a CPU the seed is left out: vLLM 0.32 ends the whole engine when the
+        prompt of a seeded request is read in more than one step ("CPU Generator does not use offset").
+        """
+        salt = {"cache_salt": scope} if scope else {}
+        settings = {name: value for name, value in sampling.items() if name != "seed" or torch.cuda.is_available()}
+        request = ChatCompletionRequest(model=MODEL_ID, messages=messages, stream=True, **settings, **salt)
         replies = await self.chat(request)
         try:
             async for events in replies:

@@ -132,7 +132,8 @@ def build_api(service: Service, limits: LimitsConfig) -> FastAPI:
     @app.post("/v1/query", response_model=AnswerMessage)
     async def query(body: QueryBody, authorization: Authorization = None) -> Response | AnswerMessage:
         """Answer a question from the documents that the caller may read."""
-        events = service.answer(Question(body.question, service.authenticate(authorization), body.turns()))
+        principal = service.authenticate(authorization)
+        events = service.answer(Question(body.question, principal, body.turns(), body.greedy))
         # The first event is awaited here, so that a refused question is an HTTP status and not an event.
         first = await anext(events)
         if body.stream:

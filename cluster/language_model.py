@@ -24,7 +24,7 @@ class RemoteGenerator:
     async def generate(self, prompt: Prompt) -> AsyncIterator[str]:
         """Pieces of the answer; closing the iterator cancels the request and frees the engine's slot."""
         sampling = asdict(sampling_of(self._config, prompt))
-        response = self._write.remote(chat_messages(prompt), sampling)
+        response = self._write.remote(chat_messages(prompt), sampling, prompt.scope)
         try:
             async for piece in response:
                 yield piece

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rag.data import Citation, Span, Turn
+from rag.data import AnswerSentence, Citation, Span, Turn
 from rag.generate.citations import cite
 from rag.index.manifest import Manifest
 from rag.pipeline import DoneEvent, RankedChunk, Retrieval, RetrievalEvent
@@ -26,6 +26,7 @@ class TurnBody(Body):
 class QueryBody(Body):
     question: str = Field(description="The question, in words.", examples=["How many days of leave do I get?"])
     history: tuple[TurnBody, ...] = Field((), max_length=50, description="Earlier turns, oldest first.")
+    greedy: bool = Field(False, description="The likeliest words, in the place of sampled ones: repeatable answers.")
     stream: bool = Field(False, description="Answer as server-sent events: retrieval, token, citation, done, error.")
 
     def turns(self) -> tuple[Turn, ...]:
@@ -54,6 +55,14 @@ class CitationMessage(BaseModel):
     quote: str
     updated_at: datetime | None
     attributed: bool = Field(description="True where quire, not the model, set the citation.")
+    start: int | None = Field(None, description="Where the quote begins in the passage's text, in characters.")
+    end: int | None = Field(None, description="Where it ends; None where the whole passage is quoted.")
+
+
+class SentenceMessage(BaseModel):
+    text: str = Field(description="As in the answer, with its [n].")
+    citations: list[CitationMessage] = Field(description="One a number, each with the quote for this sentence.")
+    support: float = Field(description="In [0, 1]: how far its citations say the same; 1: the passage's own words.")
 
 
 class StageMessage(BaseModel):
@@ -68,7 +77,10 @@ class AnswerMessage(BaseModel):
     answer: str
     citations: list[CitationMessage]
     abstained: str = Field(description="Why there is no answer; empty when there is one.")
-    grounding: str = Field(description="`generated`, `quoted` from the passages, or `none` when abstaining.")
+    sentences: list[SentenceMessage] = Field(description="The sentences that cite, each with what it rests on.")
+    grounding: str = Field(
+        description="`generated`, its sentences checked; `quoted` from the passages; `none` when abstaining."
+    )
     closest: list[CitationMessage] = Field(description="What was found instead, when abstaining.")
     partial: list[str] = Field(description="What is missing from the answer, for example `shard 1`.")
     version: str
@@ -139,7 +151,14 @@ def citation_message(citation: Citation) -> CitationMessage:
         quote=citation.quote,
         updated_at=citation.updated_at,
         attributed=citation.attributed,
+        start=citation.start,
+        end=citation.end,
     )
+
+
+def sentence_message(sentence: AnswerSentence) -> SentenceMessage:
+    citations = [citation_message(citation) for citation in sentence.citations]
+    return SentenceMessage(text=sentence.text, citations=citations, support=sentence.support)
 
 
 def stage_messages(spans: tuple[Span, ...]) -> list[StageMessage]:
@@ -169,6 +188,7 @@ def answer_message(done: DoneEvent) -> AnswerMessage:
     return AnswerMessage(
         answer=answer.text,
         citations=[citation_message(citation) for citation in answer.citations],
+        sentences=[sentence_message(sentence) for sentence in answer.sentences],
         abstained=answer.abstained,
         grounding=answer.grounding,
         closest=[citation_message(citation) for citation in answer.closest],

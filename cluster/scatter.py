@@ -6,7 +6,7 @@ from typing import cast
 from ray.serve.handle import DeploymentHandle
 
 from cluster.deadlines import call
-from rag.config import LimitsConfig
+from rag.config import EmbedConfig, LimitsConfig
 from rag.data import Chunk, EncodedQuery, ShardCandidates, Vector
 from rag.errors import DeadlineExceeded, ShardUnavailable
 from rag.ids import ChunkId, VersionId
@@ -40,7 +40,7 @@ class RemoteShard:
 
 
 class RemoteStages:
-    """Implements `rag.pipeline.Stages` over deployment handles."""
+    """Implements `rag.pipeline.Stages` over deployment handles, for one version and the encoder that made it."""
 
     def __init__(
         self,
@@ -50,18 +50,23 @@ class RemoteStages:
         rewriter: Rewriter,
         generator: Generator,
         count_tokens: Callable[[Sequence[str]], list[int]],
-        current_version: Callable[[], VersionId],
+        version: VersionId,
+        embed: EmbedConfig,
         limits: LimitsConfig,
     ) -> None:
         self.shards: Sequence[AsyncShard] = [RemoteShard(n, handle, limits) for n, handle in enumerate(shards)]
         self.rewriter, self.generator = rewriter, generator
-        self.count_tokens, self.current_version = count_tokens, current_version
+        self.count_tokens = count_tokens
+        self._version, self._embed = version, embed
         self._embedder, self._reranker, self._limits = embedder, reranker, limits
+
+    def current_version(self) -> VersionId:
+        return self._version
 
     async def encode(self, text: str) -> Timed[Vector]:
         return cast(
             "Timed[Vector]",
-            await call(self._embedder.encode, text, stage="embed", deadline_s=self._limits.encode_s),
+            await call(self._embedder.encode, text, self._embed, stage="embed", deadline_s=self._limits.encode_s),
         )
 
     async def rerank(self, query: str, passages: Sequence[str]) -> Timed[list[float]]:

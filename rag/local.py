@@ -9,9 +9,9 @@ from rag.config import RagConfig
 from rag.data import Chunk, EncodedQuery, Prompt, ShardCandidates, Vector
 from rag.errors import ModelError
 from rag.ids import ChunkId, VersionId
-from rag.index.manifest import check_compatible
+from rag.index.manifest import check_compatible, with_encoder_of
 from rag.index.shard import LocalShard, open_shard
-from rag.index.versions import IndexStore
+from rag.index.versions import open_store
 from rag.parts import build_embedder, build_generator, build_generator_token_counter, build_reranker
 from rag.pipeline import Pipeline, Timed
 from rag.protocols import Embedder, Generator, Reranker, Shard, TokenCounter
@@ -84,7 +84,8 @@ class LocalStages:
 
 def local_pipeline(config: RagConfig) -> Pipeline:
     """A pipeline over the live version. Raises what opening it raises: NotFound, IndexMismatch, IndexDamaged."""
-    version = IndexStore(config.index_root).current()
+    version = open_store(config).current()
+    config = config_of_version(config, version)
     shards = open_shards(config, version)
     stages = LocalStages(
         config, version, shards, build_embedder(config), build_reranker(config), build_generator(config)
@@ -98,9 +99,14 @@ def retrieval_pipeline(config: RagConfig, embedder: Embedder, reranker: Reranker
     return Pipeline(config, LocalStages(config, version, open_shards(config, version), embedder, reranker))
 
 
+def config_of_version(config: RagConfig, version: VersionId) -> RagConfig:
+    """The configuration with the encoder that the version was made by. Raises NotFound."""
+    return with_encoder_of(config, open_store(config).manifest(version))
+
+
 def open_shards(config: RagConfig, version: VersionId) -> list[LocalShard]:
     """Every shard of a version, live or not. Raises NotFound, IndexMismatch and IndexDamaged."""
-    manifest = IndexStore(config.index_root).manifest(version)
+    manifest = open_store(config).manifest(version)
     check_compatible(manifest, config)
     return [open_shard(config.index_root, version, shard, config) for shard in range(manifest.num_shards)]
 

@@ -47,6 +47,7 @@ class InProcess:
         self._store = IndexStore(config.index_root)
         self._version = self._store.current()
         self.fails_with: RagError | None = None
+        self.asked: list[Question] = []
 
     def authenticate(self, authorization: str | None) -> Principal:
         return self._authenticator.principal(authorization)
@@ -55,6 +56,7 @@ class InProcess:
         return self._version
 
     async def answer(self, question: Question) -> AsyncGenerator[Event]:
+        self.asked.append(question)
         async with aclosing(self._pipeline.answer(question, new_trace_id())) as events:
             async for event in events:
                 if isinstance(event, DoneEvent):
@@ -125,6 +127,23 @@ def test_an_answer_cites_a_passage_that_the_asker_may_read(client: TestClient) -
     assert [citation["uri"] for citation in body["citations"]] == ["handbook/leave.md"]
     assert body["version"].startswith("v-")
     assert {"search", "rerank", "generate"} <= {stage["name"] for stage in body["stages"]}
+
+
+def test_every_sentence_comes_with_its_quotes_and_how_far_they_support_it(client: TestClient) -> None:
+    body = client.post("/v1/query", json={"question": "How many days of paid leave?"}, headers=_as("ann")).json()
+    assert "".join(sentence["text"] for sentence in body["sentences"]) in body["answer"]
+    (sentence,) = body["sentences"]
+    (citation,) = sentence["citations"]
+    text = {uri: text for uri, text, _ in TEXTS}[citation["uri"]]
+    assert text[citation["start"] : citation["end"]] == citation["quote"]
+    assert 0.5 < sentence["support"] <= 1.0
+
+
+def test_an_answer_is_greedy_on_request(client: TestClient, service: InProcess) -> None:
+    for greedy in (True, False):
+        client.post("/v1/query", json={"question": "How many days?", "greedy": greedy}, headers=_as("ann"))
+    client.post("/v1/query", json={"question": "How many days?"}, headers=_as("ann"))
+    assert [question.greedy for question in service.asked] == [True, False, False]
 
 
 def test_a_stream_is_typed_and_its_last_event_is_the_whole_answer(client: TestClient) -> None:
