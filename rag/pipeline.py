@@ -7,13 +7,14 @@ same answers by construction.
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Generic, Protocol, TypeVar
 
-from rag.assemble.assemble import assemble
+from rag.assemble.assemble import assemble, reach_of
 from rag.config import RagConfig
 from rag.data import (
     AbstainReason,
@@ -31,6 +32,7 @@ from rag.data import (
     Vector,
 )
 from rag.errors import DeadlineExceeded, ShardUnavailable
+from rag.evaluate.entailment import build_word_entailment
 from rag.generate.abstain import abstain_reason, abstention_text
 from rag.generate.attribution import AnswerStream
 from rag.generate.citations import cite
@@ -158,6 +160,7 @@ class Pipeline:
         self._config = config
         self._stages = stages
         self._calibration = open_calibration(config)
+        self._support = build_word_entailment()
         self._settings, self._runtime = shaping_settings(config), runtime(config)
 
     async def retrieve(self, question: Question, recorder: SpanRecorder, query: Query | None = None) -> Retrieval:
@@ -212,6 +215,7 @@ class Pipeline:
             result = combine(found, missing, config, self._config.rerank.k_rerank)
             span.compute_ms = result.compute_ms
             span.counts.update(dense=len(result.dense), bm25=len(result.bm25), fused=len(result.fused))
+            span.counts.update(Counter(f"shards searched by {part.strategy}" for part in found))
         return result, {chunk_id: found_in.shard for found_in in found for chunk_id in found_in.scores}
 
     async def _fetch(
@@ -264,7 +268,10 @@ class Pipeline:
         best = retrieval.ranked[: self._config.rerank.k_passages * 2]  # duplicates make room for the next ones
         with recorder.span("assemble") as span:
             neighbourhood, fetch_ms, late = await self._fetch(
-                retrieval.encoded, [ranked.chunk.id for ranked in best], retrieval.shard_of, config.neighbours
+                retrieval.encoded,
+                [ranked.chunk.id for ranked in best],
+                retrieval.shard_of,
+                max((reach_of(ranked.chunk, config) for ranked in best), default=0),
             )
             started = time.perf_counter()
             assembly = assemble(
@@ -292,18 +299,19 @@ class Pipeline:
         yield RetrievalEvent(trace_id, retrieval.encoded.version, passages, retrieval.partial)
 
         reason = self._reason_to_abstain(question, retrieval, passages)
-        written = self._answer_stream(passages)
-        quoted = self._answer_stream(passages)
+        written = self._answer_stream(passages, retrieval.query.text)
+        quoted = self._answer_stream(passages, retrieval.query.text)
         if not reason:
             async with aclosing(self._generate(prompt, written, recorder)) as events:
                 async for event in events:
                     yield event
-            if not written.text:  # nothing that the model wrote has support: let the passages speak
-                for part in (*quoted.feed("".join(quote_passages(prompt))), *quoted.close()):
-                    yield _event(part)
-                reason = "" if quoted.text else "unsupported"
-            elif written.refused:
+            if written.refused:
                 reason = "refused_by_model"
+            elif not written.text:
+                if self._config.generate.nothing_supported == "quote":
+                    for part in (*quoted.feed("".join(quote_passages(prompt))), *quoted.close()):
+                        yield _event(part)
+                reason = "" if quoted.text else "unsupported"
         if reason and not written.text:
             yield TokenEvent(abstention_text(reason))
         with recorder.span("check"):
@@ -326,9 +334,16 @@ class Pipeline:
             retrieval.logits,
         )
 
-    def _answer_stream(self, passages: Sequence[Passage]) -> AnswerStream:
+    def _answer_stream(self, passages: Sequence[Passage], question: str) -> AnswerStream:
         config = self._config.generate
-        return AnswerStream(passages, config.min_attribution, config.unsupported == "keep")
+        return AnswerStream(
+            passages,
+            config.min_attribution,
+            config.unsupported == "keep",
+            config.min_quote_similarity,
+            question,
+            self._support,
+        )
 
     def _answer(
         self, retrieval: Retrieval, prompt: Prompt, written: AnswerStream, quoted: AnswerStream, reason: AbstainReason
@@ -347,6 +362,7 @@ class Pipeline:
             num_sentences_dropped=written.num_unsupported,
             num_prompt_tokens=sum(self._stages.count_tokens([message.content for message in prompt.messages])),
             num_output_tokens=sum(self._stages.count_tokens([written.text] if written.text else [])),
+            sentences=() if reason else said.sentences,
         )
 
     async def _generate(

@@ -12,12 +12,14 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rag.data import Vectors
+from rag.embed.hashing import HashingEmbedder
 from rag.errors import ConfigError
 from rag.generate.overlap import TextFacts, around_sentence, best_sentence_place, facts_of, share_in
 from rag.logistic import Floats, LogisticModel
 from rag.protocols import Embedder
 
 WEIGHTS = Path(__file__).parent / "entailment.json"
+WORD_WEIGHTS = Path(__file__).parent / "entailment_words.json"
 
 FEATURES = (
     "coverage",  # content words of the claim that the passage holds
@@ -102,6 +104,12 @@ def read_weights(path: Path = WEIGHTS) -> EntailmentWeights:
         raise ConfigError(f"{path}: no entailment weights: {error.strerror}") from error
     except ValidationError as error:
         raise ConfigError(f"{path}: not entailment weights: {error.errors()[0]['msg']}") from error
+
+
+def build_word_entailment() -> FeatureEntailment:
+    """The scorer with hashed words in the place of an encoder: no model, and quick enough for every sentence that is
+    served."""
+    return build_entailment("hashing", HashingEmbedder(), WORD_WEIGHTS)
 
 
 def build_entailment(encoder: str, embedder: Embedder, path: Path = WEIGHTS) -> FeatureEntailment:

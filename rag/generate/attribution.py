@@ -1,13 +1,18 @@
-"""Citations that a model did not write: each sentence of an answer given to the passage that holds its words."""
+"""A model's text checked while it streams: every quote found in its passage, every sentence given what it rests on."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
 
-from rag.data import Citation, Passage
-from rag.generate.citations import CitationStream, cite
-from rag.generate.prompt import is_refusal
+from rag.clean.injection import instruction_like
+from rag.data import AnswerSentence, Citation, Passage
+from rag.generate.citations import CitationStream, cite, cite_span
+from rag.generate.loops import is_looping
+from rag.generate.prompt import ANSWER_LABEL, is_refusal, neutralise
+from rag.generate.quotes import QuotedSpan, find_quote
 from rag.generate.sentences import sentence_end
+from rag.generate.statements import statement
+from rag.protocols import EntailmentScorer
 from rag.rewrite.words import content_stems, exact_terms, words
 
 _MIN_CONTENT_WORDS = 2  # "Yes." says nothing that a passage could be asked about
@@ -17,6 +22,12 @@ _TERMINATOR = re.compile(r"[.!?…。！？]+[\"'”’)\]*_`」』）]*$")
 # Inside the buffers a citation is one private-use character, so that nothing can cut it in half or mistake it for text.
 _FIRST_MARK = 0xE000
 _MARK = re.compile("[\ue000-\uf8ff]")
+_MARK_AND_SPACES = re.compile("\\s*[\ue000-\uf8ff]")
+_QUOTE = re.compile(r"\s*[\"“„«]([^\"”“»]*)[\"”“»](?:\s*[.,;:]?\s*)")  # the words, and what may stand before their [n]
+_OPEN_QUOTE = re.compile(r"\s*[\"“„«][^\"”“»]*$")
+_BEHIND_QUOTE = re.compile("[\\s.,;:\ue000-\uf8ff]+")
+_END = re.compile(r"[.!?…。！？]*$")
+_MAX_QUOTE = 800  # characters that are held back for the end of a quote
 
 _MAX_REPEATS = 3  # a sentence said this often means that the model is in a loop
 _MIN_REPEATED_WORDS = 5  # a longer sentence is never said twice; "Yes." may be
@@ -35,16 +46,11 @@ class Attributor:
         None if that share is below `min_share`, or if no passage with such a share holds all of the sentence's numbers
         and identifiers, or if the sentence has fewer than two content words. Ties go to the better rank.
         """
-        shares = self._shares(sentence)
+        shares = self.shares(sentence)
         best = max(shares, key=lambda number: (shares[number], -number), default=None)
         return best if best is not None and shares[best] >= min_share and shares[best] > 0 else None
 
-    def supported(self, sentence: str, numbers: Sequence[int], min_share: float) -> list[int]:
-        """Those of the passages that hold so much of the sentence, and all of its numbers and identifiers."""
-        shares = self._shares(sentence)
-        return [number for number in numbers if shares.get(number, 0.0) >= min_share]
-
-    def _shares(self, sentence: str) -> dict[int, float]:
+    def shares(self, sentence: str) -> dict[int, float]:
         """For every passage with all numbers and identifiers of the sentence: the share of its content words."""
         claim = _LIST_MARKER.sub("", sentence)
         stems, exact = content_stems(claim), exact_terms(claim)
@@ -71,28 +77,49 @@ def attribute(sentence: str, passages: Sequence[Passage], min_share: float) -> i
 class AnswerStream:
     """Turns a model's streamed text into an answer in which every [n] resolves.
 
-    `feed` and `close` return pieces of text with, before the piece that first uses a number, its Citation. A sentence
-    is held back until it ends: a citation written behind it moves before its full stop ("text [1]."), and one without
-    any gets the passage that it can be attributed to. A long sentence that was said before is dropped; one that comes
-    a third time sets `looping`, and nothing more is taken. How the text is cut into pieces changes nothing of it.
+    `feed` and `close` return pieces of text with, before the piece that first uses a number, its Citation. How the text
+    is cut into pieces changes nothing of it. Only the sentence that is being checked is held back:
 
-    Unless `keep_unsupported`, a sentence that no passage supports is dropped and counted, whether the model cited one
-    for it or not; `lost` says that the first sentences were all of that kind.
+    - `"copied words" [n]` becomes the stretch of passage n that they were copied from, as the passage writes it. Words
+      that stand in another passage get its number; words that stand in none, and orders to a model, are dropped.
+    - `Answer: ...` behind quotes rests on them: it is dropped when they do not hold its words, numbers and names.
+    - Any other sentence keeps the citations that hold most of its words, and gets the passage that it can be attributed
+      to where it has none. Unless `keep_unsupported`, one that no passage supports is dropped.
+
+    What is dropped is counted; `lost` says that the first sentences were all of that kind. A long sentence that was
+    said before is dropped too; one that comes a third time, or words that go round, set `looping`, and nothing more is
+    taken.
+
+    `sentences` say how far each is supported: a quote by its likeness to its passage, another sentence by the
+    probability that its passages entail it, where there is a `scorer`. An answer is judged as a statement of what the
+    `question` asks.
     """
 
-    def __init__(self, passages: Sequence[Passage], min_attribution: float, keep_unsupported: bool = True) -> None:
+    def __init__(
+        self,
+        passages: Sequence[Passage],
+        min_attribution: float,
+        keep_unsupported: bool = True,
+        min_quote_similarity: float = 0.85,
+        question: str = "",
+        scorer: EntailmentScorer | None = None,
+    ) -> None:
         self.looping = False
         self.num_unsupported = 0  # sentences dropped
         self._keep_unsupported = keep_unsupported
         self._passages = {passage.number: passage for passage in passages}
-        self._min_attribution = min_attribution
+        self._min_attribution, self._min_quote_similarity = min_attribution, min_quote_similarity
+        self._question, self._scorer = question, scorer
         self._attributor = Attributor(passages)
         self._stream = CitationStream(self._passages.keys())
         self._pending = ""  # the sentence that is being written, citations as marks
         self._skip_spaces = False
+        self._behind_quote = False
         self._text = ""
         self._said: Counter[str] = Counter()
         self._citations: dict[int, Citation] = {}
+        self._quotes: list[Citation] = []
+        self._sentences: list[AnswerSentence] = []
 
     @property
     def text(self) -> str:
@@ -103,6 +130,11 @@ class AnswerStream:
     def citations(self) -> tuple[Citation, ...]:
         """Each cited passage once, in order of first use."""
         return tuple(self._citations.values())
+
+    @property
+    def sentences(self) -> tuple[AnswerSentence, ...]:
+        """The sentences that cite, in order, each with its own quotes and how far they support it."""
+        return tuple(self._sentences)
 
     @property
     def num_removed(self) -> int:
@@ -130,30 +162,36 @@ class AnswerStream:
     def _take(self, events: Sequence[str | int], final: bool) -> list[str | Citation]:
         ready: list[str | Citation] = []
         for event in events:
-            if isinstance(event, int):
-                self._mark(event)
-            else:
-                self._append(event)
-            ready += self._finished_sentences(final=False)
-        if final:
-            ready += self._finished_sentences(final=True)
+            # One character at a time: what is found does not depend on how the text arrived.
+            for part in [event] if isinstance(event, int) else _MARK.sub("", event):
+                if self.looping:
+                    break
+                if isinstance(part, int):
+                    self._mark(part)
+                else:
+                    self._append(part)
+                ready += self._finished(final=False)
+        if final and not self.looping:
+            ready += self._finished(final=True)
         return ready
 
-    def _append(self, text: str) -> None:
-        text = _MARK.sub("", text)
+    def _append(self, character: str) -> None:
         if self._skip_spaces:
-            text = text.lstrip(" ")
-            self._skip_spaces = not text
-            if text.startswith("\n"):
+            if character == " ":
+                return
+            self._skip_spaces = False
+            if character == "\n":
                 self._pending = self._pending.rstrip(" ")
-        self._pending += text
+        self._pending += character
+        if character.isspace() and is_looping(self._pending.casefold().split()):
+            self.looping, self._pending = True, ""
 
     def _mark(self, number: int) -> None:
         mark = chr(_FIRST_MARK + number)
         body = self._pending.rstrip()
         spaces = self._pending[len(body) :]
         terminator = _TERMINATOR.search(body)
-        if not body:
+        if not body or _QUOTE.fullmatch(body):
             self._pending += mark
         elif terminator:
             self._pending = _with_mark(body[: terminator.start()], mark) + terminator.group() + (spaces or " ")
@@ -161,20 +199,110 @@ class AnswerStream:
         else:
             self._pending = _with_mark(body, mark)
 
-    def _finished_sentences(self, final: bool) -> list[str | Citation]:
+    # ------------------------------------------------------------ one sentence after the other
+
+    def _finished(self, final: bool) -> list[str | Citation]:
         ready: list[str | Citation] = []
-        while not self.looping and (end := sentence_end(self._pending, final=final)) is not None:
+        while not self.looping:
+            if self._behind_quote and (behind := _BEHIND_QUOTE.match(self._pending)):
+                self._pending = self._pending[behind.end() :]
+            if quote := _QUOTE.match(self._pending):
+                following = self._pending[quote.end() : quote.end() + 1]
+                if _MARK.match(following) or (final and not following):
+                    self._pending = self._pending[quote.end() + len(following) :]
+                    ready += self._finish_quote(quote[1], ord(following) - _FIRST_MARK if following else None)
+                    continue
+                if not following:
+                    break  # its number may follow
+            elif not final and _OPEN_QUOTE.match(self._pending) and len(self._pending) < _MAX_QUOTE:
+                break
+            labelled = self._behind_quote and self._pending.startswith(ANSWER_LABEL)
+            if not final and self._behind_quote and ANSWER_LABEL.startswith(self._pending):
+                break
+            end = self._end_of_answer(final) if labelled else sentence_end(self._pending, final=final)
+            if end is None:
+                break
             sentence, self._pending = self._pending[:end], self._pending[end:]
-            ready += self._finish(sentence if self._text else sentence.lstrip())
+            ready += self._finish_answer(sentence) if labelled else self._finish(sentence)
         return ready
 
+    def _end_of_answer(self, final: bool) -> int | None:
+        """A short answer ends with its line: "J. K. Rowling; season 2" is one."""
+        end = self._pending.find("\n")
+        if end >= 0:
+            return end
+        return len(self._pending.rstrip()) if final and self._pending.strip() else None
+
+    def _finish_quote(self, quote: str, number: int | None) -> list[str | Citation]:
+        self._behind_quote = True
+        if not quote.strip() or self._is_repeated(quote):
+            return []
+        found = self._find(quote, number)
+        if found is None:
+            self.num_unsupported += 1
+            return []
+        passage, span = found
+        citation = cite_span(passage, span.start, span.end, attributed=passage.number != number)
+        if any((said.number, said.start, said.end) == (citation.number, span.start, span.end) for said in self._quotes):
+            return []
+        self._quotes.append(citation)
+        return self._say(_as_sentence(citation.quote), (citation,), span.similarity)
+
+    def _find(self, quote: str, number: int | None) -> tuple[Passage, QuotedSpan] | None:
+        """The passage that holds the quote, the cited one first, and where."""
+        for passage in sorted(self._passages.values(), key=lambda passage: (passage.number != number, passage.number)):
+            span = find_quote(quote, passage.text, self._min_quote_similarity)
+            if span is not None and not instruction_like(passage.text[span.start : span.end]):
+                return passage, span
+        return None
+
+    def _finish_answer(self, sentence: str) -> list[str | Citation]:
+        """What is said behind "Answer:", with the numbers of the quotes that hold it."""
+        self._behind_quote = False
+        claim = _MARK.sub("", sentence.removeprefix(ANSWER_LABEL)).strip().rstrip(".").rstrip()
+        stems, exact = content_stems(claim), exact_terms(claim)
+        held = [(citation, f"{citation.title} {citation.quote}") for citation in self._quotes]
+        together = " ".join(text for _, text in held)
+        if stems:
+            share = len(stems & content_stems(together)) / len(stems)
+        else:
+            share = float(bool(words(claim)) and set(words(claim)) <= set(words(together)))
+        if not claim or share < self._min_attribution or not exact <= exact_terms(together):
+            self.num_unsupported += bool(claim)
+            return []
+        holding = [
+            citation for citation, text in held if stems & content_stems(citation.quote) and exact <= exact_terms(text)
+        ] or [citation for citation, _ in held]
+        unique = tuple({citation.number: citation for citation in holding}.values())
+        support = self._support(unique, statement(self._question, claim), share)
+        return self._say(f"{ANSWER_LABEL} {neutralise(claim)}", unique, support)
+
+    def _say(self, body: str, citations: tuple[Citation, ...], support: float) -> list[str | Citation]:
+        """A sentence of our own making, with its citations before its end."""
+        end = _END.search(body)
+        assert end is not None  # it matches the empty text too
+        marks = "".join(f"[{citation.number}]" for citation in citations)
+        text = f"{' ' if self._text else ''}{body[: end.start()].rstrip()} {marks}{end.group() or '.'}"
+        return self._emit(text, citations, support)
+
+    def _emit(self, text: str, citations: tuple[Citation, ...], support: float) -> list[str | Citation]:
+        new = [citation for citation in citations if citation.number not in self._citations]
+        self._citations.update({citation.number: citation for citation in new})
+        if citations:
+            self._sentences.append(AnswerSentence(text.strip(), citations, round(support, 3)))
+        self._text += text
+        return [*new, text]
+
     def _finish(self, sentence: str) -> list[str | Citation]:
-        claim = _MARK.sub("", sentence).strip()
+        self._behind_quote = False
+        sentence = sentence if self._text else sentence.lstrip()
+        claim = _MARK_AND_SPACES.sub("", sentence).strip()
         if self._is_repeated(claim):
             return []
-        numbers = [ord(mark) - _FIRST_MARK for mark in _MARK.findall(sentence)]
+        numbers = list(dict.fromkeys(ord(mark) - _FIRST_MARK for mark in _MARK.findall(sentence)))
+        shares = self._attributor.shares(claim)
         if numbers and not self._keep_unsupported:
-            numbers = self._attributor.supported(claim, numbers, self._min_attribution)
+            numbers = [number for number in numbers if shares.get(number, 0.0) >= self._min_attribution]
             sentence = _MARK.sub(
                 lambda mark: mark.group() if ord(mark.group()) - _FIRST_MARK in numbers else "", sentence
             )
@@ -189,15 +317,17 @@ class AnswerStream:
         if not numbers and not self._keep_unsupported and not is_refusal(claim):
             self.num_unsupported += bool(claim)
             return []
-        ready: list[str | Citation] = []
-        for number in numbers:
-            if number not in self._citations:
-                citation = cite(self._passages[number], claim, attributed=attributed is not None)
-                self._citations[number] = citation
-                ready.append(citation)
+        citations = tuple(cite(self._passages[number], claim, attributed=attributed is not None) for number in numbers)
         text = _MARK.sub(lambda match: f"[{ord(match.group()) - _FIRST_MARK}]", sentence)
-        self._text += text
-        return [*ready, text]
+        share = max((shares.get(number, 0.0) for number in numbers), default=0.0)
+        return self._emit(text, citations, self._support(citations, claim, share))
+
+    def _support(self, citations: Sequence[Citation], claim: str, share: float) -> float:
+        """How far the cited passages entail the claim; the share of its words that they hold without a scorer."""
+        if self._scorer is None or not citations:
+            return share
+        premise = "\n".join(self._passages[citation.number].text for citation in citations)
+        return self._scorer.entail([(premise, claim)])[0]
 
     def _is_repeated(self, claim: str) -> bool:
         said = words(claim)
@@ -207,6 +337,11 @@ class AnswerStream:
         self._said[key] += 1
         self.looping = self._said[key] >= _MAX_REPEATS
         return self.looping or (self._said[key] > 1 and len(said) >= _MIN_REPEATED_WORDS)
+
+
+def _as_sentence(quote: str) -> str:
+    """A stretch of a passage on one line, in which nothing can pass for a citation."""
+    return " ".join(neutralise(quote).split()).strip("|").strip()
 
 
 def _with_mark(text: str, mark: str) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 
 from rag.data import Citation, Passage
-from rag.generate.sentences import sentences
+from rag.generate.sentences import split_sentences
 from rag.rewrite.words import content_stems
 
 _NUMBER = r"\d{1,3}"
@@ -135,6 +135,15 @@ def cite(passage: Passage, claim: str = "", attributed: bool = False) -> Citatio
 
     The whole text of the passage is quoted where no sentence shares a content word with the claim.
     """
+    return _citation(passage, best_sentence(passage.text, claim), attributed)
+
+
+def cite_span(passage: Passage, start: int, end: int, attributed: bool = False) -> Citation:
+    """The citation of a stretch of a passage: `passage.text[start:end]` is its quote."""
+    return _citation(passage, (start, end), attributed)
+
+
+def _citation(passage: Passage, span: tuple[int, int] | None, attributed: bool) -> Citation:
     chunk = passage.chunk
     return Citation(
         number=passage.number,
@@ -145,18 +154,21 @@ def cite(passage: Passage, claim: str = "", attributed: bool = False) -> Citatio
         headings=chunk.headings,
         page=chunk.regions[0].page if chunk.regions else None,
         regions=chunk.regions,
-        quote=best_sentence(passage.text, claim) or passage.text,
+        quote=passage.text if span is None else passage.text[span[0] : span[1]],
         updated_at=chunk.metadata.updated_at,
         attributed=attributed,
+        start=None if span is None else span[0],
+        end=None if span is None else span[1],
     )
 
 
-def best_sentence(text: str, claim: str) -> str | None:
-    """The sentence that shares most content words with the claim, the shorter of equals; None if none shares any."""
+def best_sentence(text: str, claim: str) -> tuple[int, int] | None:
+    """The (start, end) of the sentence that shares most content words with the claim, the shorter of equals; None if
+    none shares any."""
     claimed = content_stems(claim)
     best, best_key = None, (0, 0)
-    for sentence in sentences(text):
-        shared = len(content_stems(sentence) & claimed)
-        if shared and (shared, -len(sentence)) > best_key:
-            best, best_key = sentence, (shared, -len(sentence))
+    for start, end in split_sentences(text):
+        shared = len(content_stems(text[start:end]) & claimed)
+        if shared and (shared, start - end) > best_key:
+            best, best_key = (start, end), (shared, start - end)
     return best

@@ -23,11 +23,12 @@ class Sampling:
 
 
 def sampling_of(config: GenerateConfig, prompt: Prompt) -> Sampling:
-    """The settings for one prompt; the seed comes from the prompt, so that asking again samples the same way."""
+    """The settings for one prompt, greedy where it asks for that; the seed comes from the prompt, so that asking again
+    samples the same way."""
     parts = [part for message in prompt.messages for part in (message.role, message.content)]
     return Sampling(
         max_tokens=config.max_output_tokens,
-        temperature=config.temperature,
+        temperature=0.0 if prompt.greedy else config.temperature,
         top_p=config.top_p,
         repetition_penalty=config.repetition_penalty,
         seed=int(digest(*parts, size_bytes=4), 16) >> 1,

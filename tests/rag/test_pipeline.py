@@ -151,19 +151,48 @@ async def test_without_the_reranker_the_first_stage_ranks_and_says_so(
     assert retrieval.ranked[0].chunk.metadata.uri == "leave.md"
 
 
+NONSENSE = ("Dragons sleep by day. ", "Bears eat honey. ", "Wolves howl. ", "More. ", "End. ")
+
+
 async def test_what_no_passage_supports_is_not_said_and_the_passages_are_quoted(
     pipeline: Pipeline, stages: LocalStages
 ) -> None:
-    stages.generator = model = Scripted(
-        "Dragons sleep by day. ", "Bears eat honey. ", "Wolves howl. ", "More. ", "End. "
-    )
+    stages.generator = model = Scripted(*NONSENSE)
     events, done = await _ask(pipeline)
     assert done.answer.grounding == "quoted"
     assert "25 days" in done.answer.text
     assert "Dragons" not in _text(events)
     assert [citation.uri for citation in done.answer.citations] == ["leave.md"]
+    assert [sentence.citations for sentence in done.answer.sentences] == [done.answer.citations]
     assert model.num_sent < 5  # it was stopped when it was lost
     assert model.closed
+
+
+async def test_without_quoting_the_closest_sources_are_shown(tmp_path: Path, stages: LocalStages) -> None:
+    config = _config(tmp_path)
+    strict = config.model_copy(update={"generate": config.generate.model_copy(update={"nothing_supported": "refuse"})})
+    stages.generator = Scripted(*NONSENSE)
+    events, done = await _ask(Pipeline(strict, stages))
+    assert (done.answer.abstained, done.answer.grounding) == ("unsupported", "none")
+    assert _text(events) == done.answer.text
+    assert "Dragons" not in done.answer.text
+    assert not done.answer.citations
+    assert not done.answer.sentences
+    assert "leave.md" in [citation.uri for citation in done.answer.closest]
+
+
+async def test_every_sentence_of_an_answer_has_its_quotes(pipeline: Pipeline, stages: LocalStages) -> None:
+    quote = "Every employee has 25 days of paid leave a year."
+    stages.generator = Scripted(f'"{quote[:20]}', f'{quote[20:]}" [1] Answer: ', "25 days.")
+    events, done = await _ask(pipeline)
+    assert _text(events) == done.answer.text == f"{quote[:-1]} [1]. Answer: 25 days [1]."
+    copied, short = done.answer.sentences
+    assert copied.support == 1.0
+    assert short.support > 0.5
+    for sentence in (copied, short):
+        (citation,) = sentence.citations
+        assert (citation.uri, citation.quote) == ("leave.md", quote[:-1])
+        assert TEXTS["leave.md"][citation.start : citation.end] == citation.quote
 
 
 async def test_a_question_without_evidence_is_not_put_to_the_model(tmp_path: Path, stages: LocalStages) -> None:
@@ -244,3 +273,9 @@ async def test_a_shard_that_breaks_its_promise_shows_nothing(pipeline: Pipeline,
 async def test_an_empty_question_is_the_askers_fault(pipeline: Pipeline) -> None:
     with pytest.raises(InputError, match="empty"):
         await _ask(pipeline, Question("  ", EVERYONE))
+
+
+async def test_a_trace_says_how_the_shards_were_searched(pipeline: Pipeline) -> None:
+    _, done = await _ask(pipeline)
+    (span,) = (span for span in done.trace.spans if span.name == "search")
+    assert span.counts["shards searched by exact"] == 2

@@ -12,6 +12,7 @@ from rag.evaluate.entailment import (
     SIGNS,
     FeatureEntailment,
     build_entailment,
+    build_word_entailment,
     entailment_features,
     overlap_entailment,
     read_weights,
@@ -113,3 +114,12 @@ def test_a_file_that_holds_no_weights_is_named(tmp_path: Path, content: str | No
         path.write_text(content, encoding="utf-8")
     with pytest.raises(ConfigError, match=r"weights\.json"):
         read_weights(path)
+
+
+def test_the_scorer_of_words_needs_no_model_and_tells_a_supported_statement_from_others() -> None:
+    passage = "Parking in zone B costs 12 CHF per day. Zone A is free for electric cars."
+    claims = ("Parking in zone B costs 12 CHF per day.", "Parking in zone B costs 15 CHF per day.", "Bears eat honey.")
+    scorer = build_word_entailment()
+    right, number, other = scorer.entail([(passage, claim) for claim in claims])
+    assert right >= scorer.threshold > number
+    assert other < scorer.threshold

@@ -21,6 +21,8 @@ def make_chunk(
     page: int | None = None,
     updated_at: datetime | None = None,
     access: Access | None = None,
+    context: str = "",
+    parent: tuple[int, int] | None = None,
 ) -> Chunk:
     """A chunk of a document that readers in the group "staff" of "acme" may see, unless said otherwise."""
     return Chunk(
@@ -37,6 +39,8 @@ def make_chunk(
         metadata=DocumentMetadata(
             uri=f"{document}.md", title=title, access=access or Access("acme", ("staff",)), updated_at=updated_at
         ),
+        context=context,
+        parent=parent,
     )
 
 

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag.generate.citations import CitationStream, StreamEvent, best_sentence, cite, cited_numbers, keep_citations
+from rag.generate.citations import (
+    CitationStream,
+    StreamEvent,
+    best_sentence,
+    cite,
+    cite_span,
+    cited_numbers,
+    keep_citations,
+)
 from tests.rag.generate.make import make_chunk, make_passage
 
 
@@ -142,7 +150,15 @@ def test_without_pages_or_a_shared_word_the_whole_passage_is_quoted() -> None:
 
 
 def test_of_equally_good_sentences_the_shorter_is_quoted() -> None:
-    assert best_sentence("The parking fee that everybody pays is low. The parking fee is low.", "parking fee") == (
-        "The parking fee is low."
-    )
+    text = "The parking fee that everybody pays is low. The parking fee is low."
+    assert best_sentence(text, "parking fee") == (44, 67)
     assert best_sentence("Nothing here.", "parking fee") is None
+
+
+def test_a_quote_is_a_stretch_of_its_passage() -> None:
+    passage = make_passage(1, "Zone A is free. Zone B is not.")
+    citation = cite_span(passage, 16, 22)
+    assert (citation.quote, citation.start, citation.end) == ("Zone B", 16, 22)
+    found = cite(passage, "zone B")
+    assert found.quote == passage.text[found.start : found.end] == "Zone B is not."
+    assert (cite(passage, "Lunch").start, cite(passage, "Lunch").end) == (None, None)
