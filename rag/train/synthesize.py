@@ -388,5 +388,5 @@ def _row(draft: QuestionDraft, rank: int, model: str) -> SyntheticQuestion:
 def _without_heading(chunk: Chunk) -> str:
     """The embedded text without its innermost heading: a question made of it must not be answered by repeating it."""
     if chunk.headings:
-        return embedded_text(chunk.metadata.title, chunk.headings[:-1], chunk.text)
+        return embedded_text(chunk.metadata.title, chunk.headings[:-1], chunk.text, chunk.context)
     return chunk.text

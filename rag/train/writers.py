@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from rag.data import Prompt
 from rag.embed.forward import length_batches, quiet_loading
@@ -60,43 +60,53 @@ class BatchWriter:
             raise ModelError(f"{model_directory}: not a causal language model: {error}") from error
         if self._tokenizer.chat_template is None:
             raise ModelError(f"{model_directory}: the tokenizer has no chat template")
-        self._fill = self._tokenizer.pad_token_id
-        if self._fill is None:
-            self._fill = self._tokenizer.eos_token_id
         self._model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
 
     def write(self, prompts: Sequence[Prompt]) -> list[str]:
         """What the model says to each prompt, in order."""
-        rows = [self._token_ids(prompt) for prompt in prompts]
-        texts = [""] * len(rows)
-        for places in length_batches([len(row) for row in rows], self._batch_tokens):
-            for place, text in zip(places, self._write_batch([rows[place] for place in places]), strict=True):
-                texts[place] = text
-        return texts
+        return write_greedily(self._model, self._tokenizer, prompts, self._max_new_tokens, self._batch_tokens)
 
-    def _token_ids(self, prompt: Prompt) -> list[int]:
-        rendered = self._tokenizer.apply_chat_template(
-            chat_messages(prompt), add_generation_prompt=True, tokenize=True, return_dict=True
+
+def write_greedily(
+    model: Any, tokenizer: Any, prompts: Sequence[Prompt], max_new_tokens: int, batch_tokens: int
+) -> list[str]:
+    """What a model of transformers in evaluation mode says to each prompt, in order; prompts of similar length share a
+    batch."""
+    rows = [prompt_token_ids(prompt, tokenizer) for prompt in prompts]
+    texts = [""] * len(rows)
+    for places in length_batches([len(row) for row in rows], batch_tokens):
+        written = _write_batch(model, tokenizer, [rows[place] for place in places], max_new_tokens)
+        for place, text in zip(places, written, strict=True):
+            texts[place] = text
+    return texts
+
+
+def prompt_token_ids(prompt: Prompt, tokenizer: Any) -> list[int]:
+    """The prompt in the chat template of a tokenizer of transformers, up to where the answer begins."""
+    rendered = tokenizer.apply_chat_template(
+        chat_messages(prompt), add_generation_prompt=True, tokenize=True, return_dict=True
+    )
+    return list(rendered["input_ids"])
+
+
+def _write_batch(model: Any, tokenizer: Any, rows: Sequence[Sequence[int]], max_new_tokens: int) -> list[str]:
+    import torch
+
+    fill = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+    longest = max(map(len, rows))
+    # Padded on the left: generation goes on from the right end of every row.
+    ids = torch.tensor([[fill] * (longest - len(row)) + list(row) for row in rows])
+    mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
+    with torch.inference_mode():
+        written = model.generate(
+            input_ids=ids.to(model.device),
+            attention_mask=mask.to(model.device),
+            max_new_tokens=max_new_tokens,
+            pad_token_id=fill,
+            do_sample=False,
+            temperature=None,
+            top_p=None,
+            top_k=None,
         )
-        return list(rendered["input_ids"])
-
-    def _write_batch(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        import torch
-
-        longest = max(map(len, rows))
-        # Padded on the left: generation goes on from the right end of every row.
-        ids = torch.tensor([[self._fill] * (longest - len(row)) + list(row) for row in rows])
-        mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
-        with torch.inference_mode():
-            written = self._model.generate(
-                ids.to(self._model.device),
-                attention_mask=mask.to(self._model.device),
-                max_new_tokens=self._max_new_tokens,
-                pad_token_id=self._fill,
-                do_sample=False,
-                temperature=None,
-                top_p=None,
-                top_k=None,
-            )
-        texts: list[str] = self._tokenizer.batch_decode(written[:, longest:], skip_special_tokens=True)
-        return texts
+    texts: list[str] = tokenizer.batch_decode(written[:, longest:], skip_special_tokens=True)
+    return texts

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rag.errors import InputError
-from rag.train.labelled import held_out, read_answerable, read_unanswerable
+from rag.train.labelled import held_out, read_answerable, read_labelled, read_unanswerable
 from tests.conftest import SHARED_DATA
 
 
@@ -58,3 +58,38 @@ def test_the_answerable_and_the_unanswerable_are_asked_of_the_same_articles() ->
     unanswerable = {question.document for question in read_unanswerable(SHARED_DATA)}
     assert unanswerable <= answerable
     assert 10 < sum(map(held_out, sorted(unanswerable))) < 21
+
+
+def test_labelled_files_say_what_is_answered_and_what_is_not(tmp_path: Path) -> None:
+    rows: dict[str, list[dict[str, object]]] = {
+        "a.jsonl": [
+            {"question": "How long?", "passage": "Two days.", "answer": " Two days ", "title": "Leave_policy"},
+            {"question": "How long?", "passage": "Two days."},  # nobody knows whether it answers
+            {"question": "Who?", "passage": "Two days.", "unanswerable": True},
+        ],
+        "b-unanswerable.jsonl": [{"question": "Where?", "passage": "Two days.", "source": "b"}],
+        "c.jsonl": [
+            {"question": "When?", "positive": "Leave > When\nNow.", "positive_masked": "Leave\nNow.", "answer": "Now",
+             "document_id": "d1", "source": "rules"},
+        ],
+    }  # fmt: skip
+    for name, listed in rows.items():
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in listed))
+    found = read_labelled([tmp_path])
+    assert [(q.question, q.passage, q.answer, q.source) for q in found] == [
+        ("How long?", "Two days.", "Two days", "a"),
+        ("Who?", "Two days.", "", "a"),
+        ("Where?", "Two days.", "", "b-unanswerable"),
+        ("When?", "Leave\nNow.", "Now", "synthetic-rules"),
+    ]
+    assert (found[0].title, found[0].document, found[3].document) == ("Leave policy", "leave policy", "d1")
+
+
+def test_labelled_files_without_questions_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"question": "Who?", "passage": "Two days."}\n')
+    with pytest.raises(InputError, match="no questions with an answer"):
+        read_labelled([path])
+    path.write_text('{"passage": "Two days.", "answer": "two"}\n')
+    with pytest.raises(InputError, match=r"a\.jsonl:1: expected a question"):
+        read_labelled([path])
