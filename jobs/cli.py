@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -68,32 +68,66 @@ def fetch(
     )
 
 
+@app.command("parse")
+def parse_command(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The file to parse.")],
+    config: ConfigOption = LOCAL / "rag.yaml",
+    show: Annotated[
+        Path | None, typer.Option("--show", help="Write each page of a PDF with its blocks drawn into this folder.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print what the parser makes of a file: Markdown, or blocks with their places as JSON."""
+    from jobs.parse_command import parse_file
+
+    raise typer.Exit(parse_file(load_config(config), path, show, as_json=as_json))
+
+
 @app.command()
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(help="Folders or files to index.")],
+    paths: Annotated[
+        list[Path], typer.Argument(help="Folders or files to index, or sql:NAME of a configured database.")
+    ],
     config: ConfigOption = LOCAL / "rag.yaml",
     full: Annotated[bool, typer.Option("--full", help="Rebuild from nothing instead of updating.")] = False,
     submit: Annotated[bool, typer.Option("--submit", help="Run it as a Ray job on the cluster of `quire up`.")] = False,
     allow_failures: Annotated[
         bool, typer.Option("--allow-failures", help="Exit 0 although single documents failed.")
     ] = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="PATH.html", help="Also write the report as an HTML page.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Index documents and publish the new version. Exit code 1 when any document failed."""
     settings = load_config(config)
     if submit:
         flags = ["--full"] * full + ["--json"] * as_json + ["--allow-failures"] * allow_failures
+        flags += [f"--report={report.resolve()}"] if report else []
         raise typer.Exit(_submit_ingest(_running_cluster(settings), config, paths, flags))
     cluster = local_cluster.find_cluster(_record_file(settings))
     os.environ.update({"RAY_AUTH_MODE": "token"} if cluster else {})  # before Ray is imported, which reads it then
     from jobs.ingest import run
 
     address = cluster.address if cluster else None
-    raise typer.Exit(run(config, paths, full=full, as_json=as_json, allow_failures=allow_failures, address=address))
+    raise typer.Exit(
+        run(
+            config,
+            paths,
+            full=full,
+            as_json=as_json,
+            allow_failures=allow_failures,
+            address=address,
+            page=report,
+        )
+    )
 
 
 def _submit_ingest(cluster: local_cluster.ClusterRecord, config: Path, paths: list[Path], flags: list[str]) -> int:
-    places = [str(path.resolve()) for path in paths]  # the job does not start in this folder
+    from rag.read.rows import database_name
+
+    # The job does not start in this folder.
+    places = [str(path if database_name(path) is not None else path.resolve()) for path in paths]
     return _submit(cluster, ["jobs.ingest", "--config", str(config.resolve()), *flags, *places])
 
 
@@ -179,15 +213,17 @@ def status(config_dir: ConfigDirOption = LOCAL, as_json: JsonOption = False) -> 
     url = local_cluster.service_url(config_dir / "serve.yaml")
     with Client(url, "") as client:
         healthy = client.healthy()
-    from jobs.index_commands import live_summary
+    from jobs.index_commands import live_summary, print_shards, shard_rows
 
     live = live_summary(settings)
     if as_json:
         deployments = {d.name: d.status for state in states.values() for d in state.deployments}
         service = {"url": url, "healthy": healthy, "deployments": deployments}
-        printing.print_json({"cluster": cluster.address if cluster else None, "service": service, "index": live})
+        index = {**live, "per_shard": shard_rows(settings)}
+        printing.print_json({"cluster": cluster.address if cluster else None, "service": service, "index": index})
     else:
         printing.print_pairs("Index", live)
+        print_shards(settings)
         ray = f"{cluster.address}, dashboard {cluster.dashboard}" if cluster else "not started by `quire up`"
         printing.print_pairs("Service", {"ray": ray, "url": url, "healthy": "yes" if healthy else "no"})
         rows = [(d.name, d.status, d.replicas, d.message) for state in states.values() for d in state.deployments]
@@ -236,6 +272,102 @@ def rollback(config: ConfigOption = LOCAL / "rag.yaml") -> None:
     printing.out.print(f"live: {roll_back(load_config(config))}")
 
 
+@app.command()
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="[DOC|GROUP]", help="A document's uri or id, or a group.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="Take the revocation back.")] = False,
+    document: Annotated[bool, typer.Option("--document", help="The name is a document's.")] = False,
+    group: Annotated[bool, typer.Option("--group", help="The name is a group's.")] = False,
+    tenant: Annotated[str | None, typer.Option("--tenant", help="Only in this tenant.")] = None,
+    show: Annotated[bool, typer.Option("--list", help="Show what is revoked.")] = False,
+    config: ConfigOption = LOCAL / "rag.yaml",
+    as_json: JsonOption = False,
+) -> None:
+    """Take a document from every reader, or its effect from a group, at once and whatever the live version says."""
+    from jobs.index_commands import print_revocations, revoke_named
+
+    settings = load_config(config)
+    if show:
+        print_revocations(settings, as_json=as_json)
+        return
+    if not name:
+        raise InputError("revoke what? name a document or a group, or --list")
+    if document and group:
+        raise InputError("a document or a group, not both")
+    kind: Literal["document", "group"] | None = "document" if document else "group" if group else None
+    found = revoke_named(settings, name, kind, tenant, undo=undo)
+    if as_json:
+        printing.print_json(found.model_dump(mode="json"))
+        return
+    printing.out.print(f"{'readable again' if undo else 'revoked'}: {found.kind} {found.label}", markup=False)
+
+
+@app.command()
+def reembed(
+    encoder: Annotated[
+        str | None, typer.Option("--encoder", help="Registry name, hub id or directory; left out: rag.yaml's.")
+    ] = None,
+    query_prefix: Annotated[str | None, typer.Option("--query-prefix", help="Put before every query.")] = None,
+    passage_prefix: Annotated[str | None, typer.Option("--passage-prefix", help="Put before every passage.")] = None,
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", help="Window of the encoder.")] = None,
+    submit: Annotated[bool, typer.Option("--submit", help="Run it as a Ray job on the cluster of `quire up`.")] = False,
+    config: ConfigOption = LOCAL / "rag.yaml",
+    as_json: JsonOption = False,
+) -> None:
+    """Build the index by another encoder from its stored chunks. Exit code 1 when the new version is worse."""
+    settings = load_config(config)
+    if submit:
+        entry = ["jobs.reembed", "--config", str(config.resolve()), *["--json"] * as_json]
+        given = {"encoder": encoder, "query-prefix": query_prefix, "passage-prefix": passage_prefix}
+        entry += [
+            f"--{name}={value}" for name, value in {**given, "max-tokens": max_tokens}.items() if value is not None
+        ]
+        raise typer.Exit(_submit(_running_cluster(settings), entry))
+    cluster = local_cluster.find_cluster(_record_file(settings))
+    os.environ.update({"RAY_AUTH_MODE": "token"} if cluster else {})  # before Ray is imported, which reads it then
+    from jobs.reembed import run, target_embed
+
+    embed = target_embed(settings.embed, encoder, query_prefix, passage_prefix, max_tokens)
+    raise typer.Exit(run(config, embed, as_json=as_json, address=cluster.address if cluster else None))
+
+
+@app.command()
+def compact(
+    everything: Annotated[bool, typer.Option("--all", help="Leave no dead row.")] = False,
+    config: ConfigOption = LOCAL / "rag.yaml",
+    as_json: JsonOption = False,
+) -> None:
+    """Merge small segments and drop dead rows; no ranking changes."""
+    from jobs.compact import run
+
+    raise typer.Exit(run(config, everything=everything, as_json=as_json))
+
+
+@app.command()
+def reconcile(
+    paths: Annotated[list[Path] | None, typer.Argument(help="The sources; left out: those that are indexed.")] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Take missed deletions out of the index.")] = False,
+    config: ConfigOption = LOCAL / "rag.yaml",
+    as_json: JsonOption = False,
+) -> None:
+    """Compare the live version with its sources. Exit code 1 when something differs."""
+    from jobs.reconcile import run
+
+    raise typer.Exit(run(config, paths or (), repair=repair, as_json=as_json))
+
+
+@app.command()
+def reclaim(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
+    config: ConfigOption = LOCAL / "rag.yaml",
+    as_json: JsonOption = False,
+) -> None:
+    """Delete old versions that nobody uses, and segments that no version needs. Every publishing run does it too."""
+    from jobs.index_commands import reclaim_space
+
+    reclaim_space(load_config(config), dry_run=dry_run, as_json=as_json)
+
+
 # ---------------------------------------------------------------- questions
 
 
@@ -257,8 +389,6 @@ def ask(
     if not stream:
         printing.out.print(answer.answer, markup=False)
     printing.out.print()
-    if answer.grounding == "quoted":
-        printing.say("quoted: nothing that the model wrote was supported by the passages")
     printing.print_sources(answer)
     printing.print_stages(answer.stages)
     printing.say(f"version {answer.version}, trace {answer.trace_id}")

@@ -44,6 +44,16 @@ class CitedSource(Reply):
     quote: str = ""
     updated_at: str | None = None
     attributed: bool = False
+    start: int | None = None  # of the quote in the passage's text, in characters
+    end: int | None = None
+
+
+class CitedSentence(Reply):
+    """One sentence of an answer with the quotes that it rests on; `support` 1.0 is the passage's own words."""
+
+    text: str
+    citations: tuple[CitedSource, ...] = ()
+    support: float = 0.0
 
 
 class Stage(Reply):
@@ -61,6 +71,7 @@ class AnswerReply(Reply):
 
     answer: str
     citations: tuple[CitedSource, ...] = ()
+    sentences: tuple[CitedSentence, ...] = ()
     abstained: str = ""
     grounding: str = ""
     closest: tuple[CitedSource, ...] = ()

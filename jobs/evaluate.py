@@ -26,8 +26,8 @@ from rag.evaluate.golden import read_golden, read_principals
 from rag.evaluate.run import EvaluationRun, evaluate, read_run
 from rag.evaluate.sampling import sample
 from rag.evaluate.tasks import Task, collection_tasks, golden_tasks
-from rag.index.versions import IndexStore
-from rag.local import retrieval_pipeline
+from rag.index.versions import open_store
+from rag.local import config_of_version, retrieval_pipeline
 from rag.parts import build_embedder, build_reranker
 
 SAMPLE_GOLDEN = Path("bench/sample/golden.jsonl")
@@ -103,7 +103,8 @@ def request_arguments(
 
 
 def _evaluate_live(config: RagConfig, tasks: Sequence[Task], name: str) -> EvaluationRun:
-    version = IndexStore(config.index_root).current()
+    version = open_store(config).current()
+    config = config_of_version(config, version)
     pipeline = retrieval_pipeline(config, build_embedder(config), build_reranker(config), version)
     with _progress("searching", tasks) as advance:
         return asyncio.run(evaluate(pipeline, tasks, config, name, advance=advance))

@@ -20,7 +20,7 @@ from rag.evaluate.run import EvaluationRun, measure
 from rag.evaluate.stages import stage_depths
 from rag.evaluate.tasks import Task
 from rag.ids import ChunkId, DocumentId, VersionId
-from rag.index.versions import IndexStore
+from rag.index.versions import open_store
 from rag.trace import Trace
 
 NO_HISTORY = "left out, because /v1/search takes no earlier turns: {}"
@@ -59,7 +59,7 @@ def evaluate_service(
             advance()
     traced = all(answer.trace is not None or answer.observation.failure for answer in answers)
     observations = [answer.observation for answer in answers]
-    if (store := IndexStore(config.index_root)).current_or_none() is not None:
+    if (store := open_store(config)).current_or_none() is not None:
         candidates = set[ChunkId]().union(*map(seen_chunks, observations))
         holdings = read_holdings(store, live, plain, candidates)
     else:
@@ -92,7 +92,7 @@ def _tokens(config: RagConfig, tasks: Sequence[Task]) -> dict[str, str]:
 
 def _live(config: RagConfig, clients: Mapping[str, Client]) -> VersionId:
     """The version that should answer; the service is asked only where its index is elsewhere."""
-    live = IndexStore(config.index_root).current_or_none()
+    live = open_store(config).current_or_none()
     if live is not None:
         return live
     for client in clients.values():

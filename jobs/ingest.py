@@ -9,7 +9,6 @@ them from there: it parses again, which is a small part of the time, and embeds 
 
 import argparse
 import asyncio
-import fcntl
 import logging
 import shutil
 import sys
@@ -22,9 +21,12 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from jobs.ingest_duplicates import Grouped, duplicate_rows, group_records, stood_in_for
 from jobs.ingest_engine import BuildJob, Engine, RayEngine, StreamJob
-from jobs.ingest_plan import Plan, ReadTask, make_plan
-from jobs.ingest_report import IngestReport, write_errors
+from jobs.ingest_page import html_report
+from jobs.ingest_plan import Plan, ReadTask, make_plan, tasks_to_read_again
+from jobs.ingest_quality import DocumentCounts, measure_version
+from jobs.ingest_report import IngestReport, histogram_rows, quality_rows, write_errors, write_report
 from jobs.ingest_tasks import Outcome, read_outcome, tasks_to_table
 from jobs.printing import (
     IngestProgress,
@@ -42,11 +44,15 @@ from rag.data import ErrorRow
 from rag.errors import IndexMismatch, InputError, RagError
 from rag.evaluate.smoke import SmokeResult, read_smoke_tasks, smoke_test
 from rag.ids import DocumentId, VersionId
+from rag.index.lag import lag_note, modified_at
 from rag.index.manifest import check_compatible
+from rag.index.reclaim import reclaim
 from rag.index.registry import DocumentRecord
+from rag.index.revoke import absorb_revocations
 from rag.index.segment import SegmentInfo
-from rag.index.versions import IndexStore, commit_version
+from rag.index.versions import IndexStore, commit_version, open_store
 from rag.parts import check_encoder
+from rag.read.rows import database_name
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +65,7 @@ class Cut:
 
     block_documents: int = 64
     block_bytes: int = 4_000_000  # of sources, so that a block of large files stays small
-    segment_chunks: int = 50_000
+    segment_chunks: int | None = None  # None: `index.segment_chunks`
 
 
 @dataclass
@@ -71,6 +77,11 @@ class _Progressed:
     errors: list[ErrorRow] = field(default_factory=list)
     replaced: list[DocumentId] = field(default_factory=list)
     closed: list[DocumentId] = field(default_factory=list)
+    stood_in_for: list[DocumentRecord] = field(default_factory=list)  # new or changed records of duplicates
+    grouped: Grouped | None = None
+    restored: list[str] = field(default_factory=list)  # uris of documents that were duplicates, and were read again
+    changed_at: list[float] = field(default_factory=list)  # of sources whose content is new, seconds since 1970
+    counts: DocumentCounts = field(default_factory=DocumentCounts)
     embedded: int = 0
     reused: int = 0
     parse_s: float = 0.0
@@ -110,8 +121,8 @@ def ingest(
     started = time.perf_counter()
     check_encoder(config)
     read_smoke_tasks(config.smoke)
-    store = IndexStore(config.index_root)
-    with _only_run(store.root / "building" / "lock"):
+    store = open_store(config)
+    with store.writing():
         return _Run(config, store, engine or RayEngine(), full, progress, cut or Cut(), started).run(roots)
 
 
@@ -144,7 +155,9 @@ class _Run:
             plan = make_plan(roots, self._config.sources, [] if self._full else self._known)
         logger.info("%d listed, %d to read, %d deleted", plan.num_listed, len(plan.to_read), len(plan.deleted))
         with self._timed("stream"):
-            done = self._stream(plan.to_read)
+            done = _Progressed()
+            self._stream(plan.to_read, done)
+            self._settle_duplicates(plan, done)
         self._seconds |= {"parse": done.parse_s, "embed": done.embed_s}
         failed = (*plan.failed, *done.errors)
         self._check_error_share(plan, failed)
@@ -170,18 +183,16 @@ class _Run:
 
     # ------------------------------------------------------------ the stream
 
-    def _stream(self, tasks: Sequence[ReadTask]) -> _Progressed:
+    def _stream(self, tasks: Sequence[ReadTask], done: _Progressed) -> None:
         """Read, parse, chunk, embed and stage; what comes back are counts and outcomes."""
-        done = _Progressed()
         if not tasks:
-            return done
+            return
         blocks = [tasks_to_table(block) for block in _blocks(tasks, self._cut)]
         live = None if self._full else self._live
         job = StreamJob(self._config, self._staging, live, tuple(self._leftovers))
         self._progress.stage("parsing and embedding", len(tasks))
         for batch in self._engine.stream(blocks, job):
             self._collect(batch, done)
-        return done
 
     def _collect(self, batch: pa.Table, done: _Progressed) -> None:
         for row in batch.to_pylist():
@@ -195,6 +206,7 @@ class _Run:
 
     def _collect_outcome(self, outcome: Outcome, done: _Progressed) -> None:
         done.parse_s += outcome.seconds
+        done.counts += outcome.counts or DocumentCounts()
         before = outcome.task.known
         if outcome.error is not None:
             done.errors.append(outcome.error)
@@ -204,8 +216,42 @@ class _Run:
             done.unchanged.append(outcome.record)
         elif outcome.record is not None:
             done.records.append(outcome.record)
+            if before is None or before.content_hash != outcome.record.content_hash:
+                changed_at = modified_at(outcome.task.source)
+                done.changed_at += [] if changed_at is None else [changed_at]
             if before is not None:
                 done.replaced.append(before.document_id)
+
+    # ------------------------------------------------------------ duplicates
+
+    def _settle_duplicates(self, plan: Plan, done: _Progressed) -> None:
+        """Takes back the documents that another one stands in for, and reads those that nothing stands in for now."""
+        read_again: set[DocumentId] = set()
+        while True:
+            records = self._records(plan, done)
+            done.grouped = group_records(records, self._config.clean)
+            waiting = [record for record in done.grouped.waiting if record.document_id not in read_again]
+            if not waiting:
+                break
+            read_again.update(record.document_id for record in waiting)
+            tasks, gone = tasks_to_read_again(waiting, self._config.sources)
+            done.errors += gone
+            done.restored += (record.uri for record in waiting)
+            self._stream(tasks, done)
+        for name, duplicate in done.grouped.duplicates.items():
+            record = stood_in_for(records[name], duplicate)
+            if record != records[name]:
+                done.stood_in_for.append(record)
+                done.replaced += [name] if records[name].chunk_ids else []
+        left_out = done.grouped.duplicates.keys()
+        done.records = [record for record in done.records if record.document_id not in left_out]
+
+    def _records(self, plan: Plan, done: _Progressed) -> dict[DocumentId, DocumentRecord]:
+        """The registry of the version to be."""
+        removed = {*plan.deleted, *done.closed}
+        known = () if self._full else (record for record in self._known if record.document_id not in removed)
+        made = (*known, *done.unchanged, *done.records, *done.stood_in_for)
+        return {record.document_id: record for record in made}
 
     # ------------------------------------------------------------ the version
 
@@ -222,14 +268,13 @@ class _Run:
         """Commits what changed, and publishes it if it passes the smoke test."""
         known = {record.document_id for record in self._known}
         removed = {*plan.deleted, *done.replaced, *done.closed} if not self._full else known
-        if not done.records and not removed:
+        if not done.records and not done.stood_in_for and not removed:
             return self._unchanged()
         with self._timed("build"):
             self._progress.stage("building segments")
             segments = self._build(done.records)
         with self._timed("commit"):
-            records = {} if self._full else {r.document_id: r for r in self._known if r.document_id not in removed}
-            records |= {record.document_id: record for record in (*done.unchanged, *done.records)}
+            records = self._records(plan, done)
             infos = [info for shard in segments.values() for info in shard]
             dim = infos[0].dim if infos else self._store.manifest(self._store.current()).encoder.dim
             manifest = commit_version(
@@ -249,7 +294,9 @@ class _Run:
             return replace(self._unchanged(), smoke=smoke, refused=manifest.version)
         with self._timed("publish"):
             self._progress.stage("publishing")
-            self._store.publish(manifest.version)
+            self._store.publish(manifest.version, lag_note(done.changed_at) if self._live else None)
+            absorb_revocations(self._store, manifest)
+            reclaim(self._store, self._config.index)
         return _Committed(manifest.version, manifest.counts.chunks, published=True, smoke=smoke)
 
     def _unchanged(self) -> _Committed:
@@ -274,8 +321,9 @@ class _Run:
         by_shard: dict[int, list[DocumentRecord]] = {}
         for record in records:
             by_shard.setdefault(record.shard, []).append(record)
+        max_chunks = self._cut.segment_chunks or self._config.index.segment_chunks
         jobs = [
-            BuildJob(self._config, self._staging, shard, tuple(group), self._cut.segment_chunks)
+            BuildJob(self._config, self._staging, shard, tuple(group), max_chunks)
             for shard, group in sorted(by_shard.items())
         ]
         return {built.shard: built.segments for built in self._engine.build(jobs)}
@@ -287,15 +335,28 @@ class _Run:
         failed: tuple[ErrorRow, ...],
         committed: _Committed,
     ) -> IngestReport:
-        errors = (*failed, *plan.skipped)
+        grouped, listed = done.grouped or Grouped({}, ()), {*plan.listed_uris, *done.restored}
+        duplicates = duplicate_rows(grouped, self._records(plan, done), listed)
+        indexed, skipped = len(done.records), len(plan.skipped) + len(duplicates)
+        documents = plan.num_listed + len(set(done.restored) - plan.listed_uris)
+        errors = (*failed, *plan.skipped, *duplicates)
         name = committed.refused or committed.live or f"run-{self._id}"
         file = write_errors(self._store.root / "errors", name, errors) if errors else None
+        with self._timed("quality"):
+            quality = measure_version(
+                self._store,
+                committed.refused or committed.live,
+                done.counts,
+                errors,
+                (duplicate.similarity for duplicate in grouped.duplicates.values()),
+                read_smoke_tasks(self._config.smoke),
+            )
         seconds = {**self._seconds, "wall": time.perf_counter() - self._started}
-        return IngestReport(
-            documents=plan.num_listed,
-            indexed=len(done.records),
-            unchanged=len(plan.unchanged) + len(done.unchanged),
-            skipped=len(plan.skipped),
+        report = IngestReport(
+            documents=documents,
+            indexed=indexed,
+            unchanged=documents - indexed - skipped - len(failed),
+            skipped=skipped,
             failed=len(failed),
             deleted=len(plan.deleted),
             chunks=committed.chunks,
@@ -308,7 +369,11 @@ class _Run:
             errors_file=str(file or ""),
             smoke="" if committed.smoke is None else str(committed.smoke),
             refused=committed.refused,
+            quality=quality,
         )
+        kept_as = name if committed.published or committed.refused else "unchanged"
+        write_report(self._store.root / "reports", kept_as, report, html_report(report))
+        return report
 
     @contextmanager
     def _timed(self, stage: str) -> Iterator[None]:
@@ -332,18 +397,6 @@ def _blocks(tasks: Sequence[ReadTask], cut: Cut) -> Iterator[list[ReadTask]]:
         yield block
 
 
-@contextmanager
-def _only_run(lock: Path) -> Iterator[None]:
-    """One run an index: two would each drop the other's changes. The lock ends with the process, however it ends."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RagError(f"another run is writing this index ({lock} is locked)") from error
-        yield
-
-
 # ---------------------------------------------------------------- the command
 
 
@@ -355,22 +408,31 @@ def run(
     as_json: bool = False,
     allow_failures: bool = False,
     address: str | None = None,
+    page: Path | None = None,
 ) -> int:
-    """Ingest and print the report; the exit code. Errors that quire raises on purpose pass through.
+    """Ingest and print the report, and write it to `page` as HTML; the exit code. Errors that quire raises on purpose
+    pass through.
 
     With `allow_failures` documents that failed do not count, as long as a version is live without them.
     """
     config = load_config(config_file)
     for root in roots:
-        if not root.exists():
+        if database_name(root) is None and not root.exists():
             raise InputError(f"{root}: no such file or folder")
+    if page is not None and not page.parent.is_dir():
+        raise InputError(f"{page}: the folder of the report does not exist")
     with ray_session(address), ingest_progress() as progress:
         report = ingest(config, roots, full=full, progress=progress)
+    if page is not None:
+        page.write_text(html_report(report), "utf-8", errors="backslashreplace")
     exit_code = 0 if allow_failures and report.version and not report.refused else report.exit_code
     if as_json:
         print_json(report.to_json())
         return exit_code
     print_pairs("Ingest", report.rows())
+    if report.quality is not None:
+        print_pairs("Quality", quality_rows(report.quality))
+        print_rows("Tokens of the chunks", ("tokens", "chunks", ""), histogram_rows(report.quality))
     if report.errors:
         shown = [(row.uri, row.stage, row.error, row.message) for row in report.errors[:SHOWN_ERRORS]]
         print_rows("Failed and skipped", ("document", "stage", "error", "message"), shown)
@@ -395,6 +457,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="rebuild from nothing instead of updating")
     parser.add_argument("--json", action="store_true", dest="as_json", help="print the report as JSON")
     parser.add_argument("--allow-failures", action="store_true", help="exit 0 although single documents failed")
+    parser.add_argument("--report", type=Path, metavar="PATH.html", help="also write the report as an HTML page")
     parser.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="a folder or a file")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -405,6 +468,7 @@ def main() -> None:
             full=arguments.full,
             as_json=arguments.as_json,
             allow_failures=arguments.allow_failures,
+            page=arguments.report,
         )
     except RagError as error:
         code = print_failure(error)

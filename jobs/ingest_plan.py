@@ -9,6 +9,7 @@ from rag.config import SourcesConfig
 from rag.data import DocumentMetadata, ErrorRow, SourceObject
 from rag.ids import DocumentId, digest
 from rag.index.registry import DocumentRecord
+from rag.read.rows import database_name
 from rag.read.sources import UNSUPPORTED, list_sources, source_metadata
 
 
@@ -35,6 +36,11 @@ class Plan:
     @property
     def num_listed(self) -> int:
         return len(self.to_read) + len(self.unchanged) + len(self.failed) + len(self.skipped)
+
+    @property
+    def listed_uris(self) -> frozenset[str]:
+        """Of the documents that are read or unchanged."""
+        return frozenset([*(task.source.uri for task in self.to_read), *(record.uri for record in self.unchanged)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,27 @@ def make_plan(roots: Sequence[Path], config: SourcesConfig, known: Iterable[Docu
     return Plan(tuple(to_read), tuple(unchanged), tuple(failed), tuple(skipped), tuple(sorted(set(deleted))))
 
 
+def tasks_to_read_again(
+    records: Sequence[DocumentRecord], config: SourcesConfig
+) -> tuple[list[ReadTask], list[ErrorRow]]:
+    """Tasks that read the documents whatever is known of them, and the documents that their roots no longer list."""
+    tasks: list[ReadTask] = []
+    gone: list[ErrorRow] = []
+    for root in sorted({record.root for record in records}):
+        wanted = {record.uri for record in records if record.root == root}
+        there = database_name(Path(root)) is not None or Path(root).exists()
+        listed = list_sources(Path(root), config) if there else ()
+        found = {one.uri: one for one in listed if isinstance(one, SourceObject) and one.uri in wanted}
+        tasks += [
+            ReadTask(source, root, metadata_hash(source.metadata, config), None) for _, source in sorted(found.items())
+        ]
+        gone += [
+            ErrorRow(uri, "list", "NotFound", f"not found under {root}, and nothing stands in for it any longer")
+            for uri in sorted(wanted - found.keys())
+        ]
+    return tasks, gone
+
+
 def metadata_hash(metadata: DocumentMetadata, config: SourcesConfig) -> str:
     """A hash of what a source says of a document beside its content, and of whether its own groups are believed."""
     return digest(json.dumps([asdict(metadata), config.trust_document_groups], sort_keys=True, default=str))
@@ -87,8 +114,10 @@ def metadata_hash(metadata: DocumentMetadata, config: SourcesConfig) -> str:
 
 def _list(root: Path, config: SourcesConfig) -> _Listed:
     """One file is listed under its folder, so that it stays the same document when the folder is listed."""
-    folder = root if root.is_dir() else root.parent
     objects = tuple(list_sources(root, config))
+    if database_name(root) is not None:
+        return _Listed(str(root), True, objects)  # like a folder, all that is there was listed
+    folder = root if root.is_dir() else root.parent
     return _Listed(str(folder.resolve()), root.is_dir(), objects)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from jobs.ingest_quality import BIN_TOKENS, QualityReport
 from rag.data import ErrorRow
 from rag.tables import errors_to_table
 
@@ -33,6 +34,7 @@ class IngestReport:
     errors_file: str = ""
     smoke: str = ""  # what the smoke test found, in words; empty where there was none
     refused: str | None = None  # the version that is committed and was not published, because it failed that test
+    quality: QualityReport | None = None
 
     @property
     def exit_code(self) -> int:
@@ -40,7 +42,8 @@ class IngestReport:
         return 1 if self.failed or self.refused else 0
 
     def to_json(self) -> dict[str, Any]:  # Any: JSON
-        return asdict(self)
+        rates = {"rates": self.quality.rates} if self.quality else {}
+        return {**asdict(self), **rates}
 
     def rows(self) -> dict[str, object]:
         """The summary as names and values for a table."""
@@ -61,6 +64,58 @@ class IngestReport:
         smoke = {"smoke test": self.smoke} if self.smoke else {}
         refused = {"not published": self.refused} if self.refused else {}
         return {"version": state, **refused, **counts, **smoke, **seconds}
+
+
+def quality_rows(quality: QualityReport) -> dict[str, object]:
+    """The quality figures as names and values for a table."""
+    read, chunks, answers = quality.read, quality.chunks, quality.answerability
+    routes = ", ".join(f"{count} {route}" for route, count in read.pages_by_route.items())
+    found = {name: _percent(rate) for name, rate in quality.rates.items()}
+    rows: dict[str, object] = {
+        "parser errors": f"{quality.failed} of {read.documents + quality.failed} documents read in this run",
+        "pages": f"{read.pages} ({routes})" if routes else read.pages,
+        "pages without text": f"{read.pages_without_text} ({found['pages without text']})",
+        "pages read by OCR": f"{read.pages_by_route.get('ocr', 0)} ({found['pages read by OCR']})",
+        "tables read as rows and columns": f"{read.tables_read} of {read.tables}",
+        "hidden characters left out": read.hidden_characters,
+        "duplicates": f"{quality.exact_duplicates} exact, {quality.near_duplicates} near, "
+        f"of {quality.documents} documents",
+        "chunk tokens": f"mean {chunks.tokens_mean:g}, most {chunks.tokens_max}",
+        "chunk overlap": found["overlap of chunks"],
+    }
+    if read.narrowed:
+        rows["narrowed for personal data"] = f"{read.narrowed} documents, {read.unreadable} of them to nobody"
+    rows |= {f"chunks flagged {name}": count for name, count in chunks.flags.items()}
+    if answers is not None:
+        rows["answer spans within one chunk"] = (
+            f"{answers.within_one_chunk} of {answers.spans} ({found['answer spans within one chunk']}); "
+            f"documents of {answers.not_indexed} more are not indexed"
+        )
+    return rows
+
+
+def histogram_rows(quality: QualityReport, width: int = 40) -> list[tuple[str, int, str]]:
+    """The chunks by their tokens: from and to, how many, and a bar of that length."""
+    highest = max((count for _, count in quality.chunks.tokens), default=1) or 1
+    return [
+        (f"{least} to {least + BIN_TOKENS - 1}", count, "█" * -(-width * count // highest))
+        for least, count in quality.chunks.tokens
+    ]
+
+
+def write_report(folder: Path, name: str, report: IngestReport, page: str) -> Path:
+    """Write the report as JSON and its page as HTML; the path of the latter."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines, html = folder / f"{name}.json", folder / f"{name}.html"
+    temporary = folder / f".{name}.{os.getpid()}"
+    for path, content in ((lines, json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n"), (html, page)):
+        temporary.write_text(content, "utf-8", errors="backslashreplace")
+        temporary.replace(path)
+    return html
+
+
+def _percent(rate: float | None) -> str:
+    return "none" if rate is None else f"{rate:.1%}"
 
 
 def write_errors(folder: Path, name: str, errors: Sequence[ErrorRow]) -> Path:

@@ -20,13 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.ingest_plan import ReadTask
+from jobs.ingest_quality import DocumentCounts, count_document
+from rag.clean.clean import clean_document
+from rag.clean.duplicates import sign
 from rag.config import RagConfig
 from rag.data import Chunk, ErrorRow, Vectors
 from rag.errors import RagError
 from rag.ids import ChunkId, VersionId, shard_of
 from rag.index.registry import DocumentRecord
 from rag.index.segment import SegmentInfo, write_segment
-from rag.index.versions import IndexStore, vectors_by_chunk_id
+from rag.index.versions import open_store, vectors_by_chunk_id
 from rag.parts import build_chunker, build_embedder, build_parser
 from rag.protocols import Chunker, Parser
 from rag.read.objects import read_object
@@ -64,6 +67,7 @@ class Outcome:
     record: DocumentRecord | None = None
     error: ErrorRow | None = None
     unchanged: bool = False
+    counts: DocumentCounts | None = None  # None where it was not parsed
 
 
 def read_outcome(pickled: bytes) -> Outcome:
@@ -121,8 +125,12 @@ def _read(task: ReadTask, config: RagConfig, parser: Parser, chunker: Chunker) -
             return [], Outcome(task, time.perf_counter() - started, record, unchanged=True)
         stage = "parse"
         document = parser.parse(raw)
+        stage = "clean"
+        cleaned = clean_document(document, config.clean)
+        counts = count_document(document, cleaned)
+        signature = sign(cleaned, config.clean)
         stage = "chunk"
-        chunks = chunker.chunk(document)
+        chunks = chunker.chunk(cleaned)
         if not chunks:
             raise RagError(f"{source.uri}: no text to index")
     except Exception as error:  # whatever one document does, it must not take the others with it
@@ -137,8 +145,9 @@ def _read(task: ReadTask, config: RagConfig, parser: Parser, chunker: Chunker) -
         watermark=source.watermark,
         shard=shard_of(document.id, config.index.num_shards),
         chunk_ids=tuple(chunk.id for chunk in chunks),
+        signature=signature.to_bytes() if signature else b"",
     )
-    return chunks, Outcome(task, time.perf_counter() - started, record)
+    return chunks, Outcome(task, time.perf_counter() - started, record, counts=counts)
 
 
 @lru_cache(maxsize=1)
@@ -163,7 +172,7 @@ class EmbedBatches:
 
     def __init__(self, config: RagConfig, live: VersionId | None, leftovers: Sequence[Path]) -> None:
         self._embedder = build_embedder(config)
-        self._store, self._live = IndexStore(config.index_root), live
+        self._store, self._live = open_store(config), live
         self._leftovers = StagedRows([file for run in leftovers for file in sorted(run.glob("shard-*/*.arrow"))])
 
     def __call__(self, batch: pa.Table) -> pa.Table:

@@ -71,7 +71,8 @@ class LineProgress:
         self._chunks += chunks
         if time.monotonic() - self._said >= LINE_EVERY_S:
             self._said = time.monotonic()
-            say(f"{self._name}: {self._documents} of {self._total} documents, {self._chunks} chunks")
+            done = f"{self._documents} of {self._total} documents, " if self._total else ""
+            say(f"{self._name}: {done}{self._chunks} chunks")
 
 
 class BarProgress:

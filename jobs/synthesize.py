@@ -18,8 +18,8 @@ from jobs.printing import print_failure, print_json, print_pairs, print_rows, sa
 from rag.config import RagConfig, load_config
 from rag.data import Chunk
 from rag.errors import InputError, RagError
-from rag.index.versions import IndexStore
-from rag.local import open_shards
+from rag.index.versions import open_store
+from rag.local import config_of_version, open_shards
 from rag.models import resolve
 from rag.parts import build_embedder, build_generator
 from rag.protocols import Embedder
@@ -55,7 +55,7 @@ class SearchableChunks:
 
 def open_index(config: RagConfig, seed: int) -> SearchableChunks:
     """The live version of the index. Raises NotFound, IndexMismatch and IndexDamaged."""
-    store = IndexStore(config.index_root)
+    store = open_store(config)
     version = store.current()
     shards = open_shards(config, version)
     chunks = VersionChunks(store, store.manifest(version))
@@ -111,6 +111,8 @@ def run(
     """Make the questions, write them and print the report; the exit code: 1 when none was kept."""
     started = time.perf_counter()
     config = load_config(config_file)
+    if corpus is None:
+        config = config_of_version(config, open_store(config).current())
     embedder = build_embedder(config)
     source = (
         open_index(config, options.seed) if corpus is None else open_collection(corpus, config, embedder, options.seed)

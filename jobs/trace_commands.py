@@ -11,7 +11,7 @@ from rich.progress import Progress
 
 from jobs import api_keys, printing
 from jobs.client import Client
-from rag.config import RagConfig
+from rag.config import EmbedConfig, RagConfig
 from rag.data import EncodedQuery, Principal
 from rag.errors import IndexDamaged, IndexMismatch, InputError, NotFound
 from rag.evaluate.golden import GoldenSpan, read_golden, read_principals
@@ -27,8 +27,8 @@ from rag.evaluate.root_cause import (
 )
 from rag.ids import TraceId, VersionId
 from rag.index.contents import read_chunks
-from rag.index.versions import IndexStore
-from rag.local import LocalStages, open_shards
+from rag.index.versions import open_store
+from rag.local import LocalStages, config_of_version, open_shards
 from rag.parts import build_embedder, build_reranker
 from rag.pipeline import Pipeline
 from rag.protocols import Embedder, Reranker
@@ -98,7 +98,8 @@ def explain(
 
     Raises NotFound where that version is gone, IndexMismatch where the configuration can't read it.
     """
-    version, store = trace.versions.index, IndexStore(config.index_root)
+    version, store = trace.versions.index, open_store(config)
+    config = config_of_version(config, version)
     shards = open_shards(config, version)
     uris = {span.document for span in gold}
     asker = Principal("", trace.tenant, frozenset(trace.groups))
@@ -154,32 +155,36 @@ class Replayer:
 
     def __init__(self, config: RagConfig) -> None:
         self._config = config
-        self._here: Conditions = conditions_of(config)
         self._open: tuple[VersionId, Pipeline] | None = None
+        self._embedders: dict[EmbedConfig, Embedder] = {}
+        self._conditions: dict[EmbedConfig, Conditions] = {}
 
     async def replay(self, trace: Trace) -> Replay:
         """What became of the trace; one whose index version is gone is not replayable, and says so.
 
         Raises ModelError where a model is not on this machine.
         """
-        if reasons := obstacles(trace, self._here):
-            return not_replayable(trace, reasons)
         try:
-            return await replay(trace, self._pipeline(trace.versions.index), self._here)
+            config = config_of_version(self._config, trace.versions.index)
+            if config.embed not in self._conditions:
+                self._conditions[config.embed] = conditions_of(config)
+            here = self._conditions[config.embed]
+            if reasons := obstacles(trace, here):
+                return not_replayable(trace, reasons)
+            return await replay(trace, self._pipeline(trace.versions.index), here)
         except (NotFound, IndexMismatch, IndexDamaged, InputError) as error:
             return not_replayable(trace, [str(error)])
 
     def _pipeline(self, version: VersionId) -> Pipeline:
         if self._open is None or self._open[0] != version:
             self._open = None  # before the next one: both may not fit into memory
-            shards = open_shards(self._config, version)
-            stages = LocalStages(self._config, version, shards, self._embedder, self._reranker)
-            self._open = (version, Pipeline(self._config, stages))
+            config = config_of_version(self._config, version)
+            shards = open_shards(config, version)
+            if config.embed not in self._embedders:
+                self._embedders[config.embed] = build_embedder(config)
+            stages = LocalStages(config, version, shards, self._embedders[config.embed], self._reranker)
+            self._open = (version, Pipeline(config, stages))
         return self._open[1]
-
-    @cached_property
-    def _embedder(self) -> Embedder:
-        return build_embedder(self._config)
 
     @cached_property
     def _reranker(self) -> Reranker:

@@ -349,7 +349,7 @@ def test_a_killed_run_changes_nothing_and_its_vectors_are_used_again(
 
 def test_only_one_run_writes_an_index(config: RagConfig, corpus: Path) -> None:
     with (
-        jobs.ingest._only_run(config.index_root / "building" / "lock"),
+        IndexStore(config.index_root).writing(),
         pytest.raises(RagError, match="another run"),
     ):
         run(config, corpus)
@@ -372,7 +372,7 @@ def test_progress_counts_every_document_and_chunk(config: RagConfig, corpus: Pat
     report = ingest(config, [corpus], progress=progress, engine=LocalEngine(), cut=SMALL)
     assert (progress.documents, progress.chunks) == (7, report.chunks)
     assert progress.stages == ["listing", "parsing and embedding", "building segments", "publishing"]
-    assert set(report.seconds) == {"list", "stream", "parse", "embed", "build", "commit", "publish", "wall"}
+    assert set(report.seconds) == {"list", "stream", "parse", "embed", "build", "commit", "publish", "quality", "wall"}
 
 
 def test_the_report_is_json(config: RagConfig, corpus: Path) -> None:

@@ -4,9 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy
 
 from jobs.ingest_plan import Plan, ReadTask, make_plan, metadata_hash
-from rag.config import AccessRule, SourcesConfig
+from rag.config import AccessRule, DatabaseConfig, SourcesConfig
 from rag.data import SourceObject
 from rag.errors import InputError
 from rag.ids import ChunkId, document_id
@@ -118,10 +119,10 @@ def test_the_same_root_twice_fails_rather_than_counting_twice(corpus: Path) -> N
 
 
 def test_skipped_and_failed_are_told_apart(corpus: Path) -> None:
-    (corpus / "photo.png").write_bytes(b"\x89PNG")
+    (corpus / "film.mp4").write_bytes(b"\x00")
     (corpus / "dangling.md").symlink_to(corpus / "nowhere.md")
     plan = make_plan([corpus], OPEN, [])
-    assert [row.uri for row in plan.skipped] == ["photo.png"]
+    assert [row.uri for row in plan.skipped] == ["film.mp4"]
     assert [row.uri for row in plan.failed] == ["dangling.md"]
     assert plan.num_listed == 5
 
@@ -179,3 +180,18 @@ def test_the_metadata_hash_sees_every_field(corpus: Path) -> None:
     ]  # fmt: skip
     hashes = {metadata_hash(replace(metadata, **change), OPEN) for change in changed}  # type: ignore[arg-type]
     assert len({*hashes, metadata_hash(metadata, OPEN)}) == len(changed) + 1
+
+
+def test_rows_of_a_database_come_and_go_like_those_of_a_folder(tmp_path: Path) -> None:
+    engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path / 'crm.db'}")
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text("CREATE TABLE tickets (id INTEGER, text TEXT)"))
+        connection.execute(sqlalchemy.text("INSERT INTO tickets VALUES (1, 'one'), (2, 'two')"))
+    database = DatabaseConfig(name="crm", url=str(engine.url), query="SELECT * FROM tickets")
+    config = OPEN.model_copy(update={"databases": (database,)})
+    known = indexed(Path("sql:crm"), config)
+    assert [(record.uri, record.root) for record in known] == [("sql:crm#1", "sql:crm"), ("sql:crm#2", "sql:crm")]
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text("DELETE FROM tickets WHERE id = 1"))
+    plan = make_plan([Path("sql:crm")], config, known)
+    assert (uris(plan.unchanged), deleted_uris(plan, known)) == (["sql:crm#2"], ["sql:crm#1"])

@@ -8,6 +8,7 @@ import pytest
 import ray
 
 import jobs.ingest_engine
+from jobs import reembed as reembed_job
 from jobs.ingest import Cut, ingest
 from jobs.ingest_engine import LocalEngine, RayEngine
 from jobs.ingest_report import IngestReport
@@ -38,7 +39,7 @@ def corpus(tmp_path: Path) -> Path:
         (root / f"page-{number}.md").write_text(f"# Page {number}\n\n" + "\n\n".join(paragraphs))
     (root / "broken.pdf").write_bytes(b"%PDF-1.7 and nothing after it")
     (root / "empty.md").touch()
-    (root / "picture.png").write_bytes(b"\x89PNG")
+    (root / "film.mp4").write_bytes(b"\x00")
     return root
 
 
@@ -130,3 +131,15 @@ def test_parsing_and_encoding_stay_two_operators() -> None:
     engine = RayEngine()
     assert engine.parse_cpus != engine.encoder_cpus
     assert engine.parse_cpus + engine.encoder_cpus + engine.stage_cpus <= 2
+
+
+def test_another_encoder_on_ray_gives_the_version_of_one_process(tmp_path: Path, corpus: Path) -> None:
+    versions = []
+    for name, engine in (("ray", reembed_job.RayEngine()), ("local", reembed_job.LocalEngine())):
+        config = config_in(tmp_path / name)
+        ingest(config, [corpus], progress=LineProgress(), engine=LocalEngine(), cut=SMALL)
+        embed = config.embed.model_copy(update={"query_prefix": "query: "})
+        report = reembed_job.reembed(config, embed, progress=LineProgress(), engine=engine, batch_chunks=8)
+        assert report.published
+        versions.append((report.version, report.embedded, report.batches))
+    assert versions[0] == versions[1]

@@ -166,7 +166,10 @@ async def test_versions_are_opened_one_at_a_time_and_models_once(config: RagConf
     assert [(await replayer.replay(answer)).verdict for _ in range(2)] == ["identical"] * 2
     first = replayer._pipeline(answer.versions.index)
     assert replayer._pipeline(answer.versions.index) is first
-    assert replayer._embedder is replayer._embedder
+    (embedder,) = replayer._embedders.values()
+    replayer._open = None
+    assert (await replayer.replay(answer)).verdict == "identical"
+    assert list(replayer._embedders.values()) == [embedder]
 
 
 # ---------------------------------------------------------------- why
