@@ -10,7 +10,7 @@ from rag.ids import DocumentId, VersionId, chunk_id, digest, document_id, shard_
 from rag.index.registry import DocumentRecord
 from rag.index.segment import SegmentInfo, write_segment
 from rag.index.shard import LocalShard, open_shard
-from rag.index.versions import IndexStore, commit_version
+from rag.index.versions import commit_version, open_store
 from rag.protocols import Embedder
 
 TENANT = "bench"
@@ -23,7 +23,7 @@ def index_collection(config: RagConfig, collection: Collection, embedder: Embedd
 
     The index is below `config.index_root`, which must be this collection's own: `collection_config` names it so.
     """
-    store = IndexStore(config.index_root)
+    store = open_store(config)
     live = store.current_or_none()
     if live is not None and store.manifest(live).fingerprint == config.index_fingerprint():
         return live
@@ -42,9 +42,16 @@ def collection_config(config: RagConfig, collection: Collection, folder: Path) -
     )
 
 
-def commit_chunks(config: RagConfig, chunks: Sequence[Chunk], vectors: Vectors, num_segments: int = 1) -> VersionId:
-    """The chunks as one committed version, not live yet; each shard in about `num_segments` segments."""
-    store = IndexStore(config.index_root)
+def commit_chunks(
+    config: RagConfig,
+    chunks: Sequence[Chunk],
+    vectors: Vectors,
+    num_segments: int = 1,
+    parent: VersionId | None = None,
+) -> VersionId:
+    """The chunks, and nothing of the parent, as one committed version that is not live yet; each shard in about
+    `num_segments` segments."""
+    store = open_store(config)
     num_shards = config.index.num_shards
     segments: dict[int, list[SegmentInfo]] = {}
     for shard in range(num_shards):
@@ -53,7 +60,8 @@ def commit_chunks(config: RagConfig, chunks: Sequence[Chunk], vectors: Vectors, 
             if mine := places[turn::num_segments]:
                 info = write_segment(store.segments_dir, [chunks[place] for place in mine], vectors[mine], config.index)
                 segments.setdefault(shard, []).append(info)
-    return commit_version(store, segments, (), _records(chunks, num_shards), config, int(vectors.shape[1])).version
+    records = _records(chunks, num_shards)
+    return commit_version(store, segments, (), records, config, int(vectors.shape[1]), parent, fresh=True).version
 
 
 def build_shards(

@@ -47,7 +47,7 @@ def _newest(store: IndexStore, version: VersionId) -> datetime | None:
     """The latest date in the version's segments; a dead row counts, which no slice of years notices."""
     manifest = store.manifest(version)
     columns = [
-        open_chunks(store.segments_dir / entry.info.id).column("updated_at").cast(pa.int64())
+        open_chunks(store.segment(entry.info)).column("updated_at").cast(pa.int64())
         for shard in manifest.shards
         for entry in shard.segments
     ]

@@ -12,7 +12,7 @@ from rag.evaluate.run import EvaluationRun, evaluate
 from rag.evaluate.sampling import sample
 from rag.evaluate.tasks import Task, golden_tasks
 from rag.ids import VersionId
-from rag.index.versions import IndexStore
+from rag.index.versions import open_store
 from rag.local import retrieval_pipeline
 from rag.parts import build_embedder
 from rag.rerank.overlap import OverlapReranker
@@ -58,7 +58,7 @@ async def smoke_test(config: RagConfig, version: VersionId, tasks: Sequence[Task
     Only tasks whose documents the version holds are asked; without any of them no model is loaded.
     """
     rules = config.smoke
-    held = {record.uri for record in IndexStore(config.index_root).registry(version)}
+    held = {record.uri for record in open_store(config).registry(version) if record.chunk_ids}
     indexed = [task for task in tasks if held.issuperset(task.gold.documents)]
     share = len(indexed) / len(tasks) if tasks else 0.0
     reasons = []

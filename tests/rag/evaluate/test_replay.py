@@ -15,6 +15,7 @@ from rag.config import load_config
 from rag.data import EncodedQuery, Message, Prompt, Question, ShardCandidates, Turn, Vector
 from rag.errors import ModelError, ShardUnavailable
 from rag.evaluate.replay import Difference, conditions_of, first_difference, obstacles, replay
+from rag.generate.prompt import PROMPT_VERSION
 from rag.ids import VersionId
 from rag.local import InProcessShard, LocalStages, NoGenerator
 from rag.parts import build_embedder, build_reranker
@@ -185,8 +186,8 @@ async def test_other_settings_are_named_one_by_one(library: Library) -> None:
         "assemble.budget_tokens is 99 here, 1000 in the trace",
     ]
     assert obstacles(search, here) == ["search.k_dense is 7 here, 50 in the trace"]  # a search has no prompt
-    assert obstacles(answer, replace(here, settings=answer.settings, prompt="2")) == [
-        "the prompt's version is 2 here, 1 in the trace"
+    assert obstacles(answer, replace(here, settings=answer.settings, prompt="0")) == [
+        f"the prompt's version is 0 here, {PROMPT_VERSION} in the trace"
     ]
     assert obstacles(replace(answer, settings={}), here) == [
         "it names no settings: it was stored before they were recorded"
