@@ -78,7 +78,6 @@ COLLECTIONS = ("ir-handbook-faq-sourcegraph", "ir-handbook-faq-18f", "ir-product
 NUM_ROOMS = 16  # groups into which the pages of the collections fall: who lacks one misses a sixteenth of them
 SHARE, WANTED = 0.9, 0.60  # of the answerable are answered; of the unanswerable are declined then
 WRONG, NEEDLESS = 3.0, 1.0  # what a wrong answer and a needless abstention cost, for the table
-UNREADABLE = "scan"  # needs character recognition
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +196,7 @@ def golden_questions(folder: Path) -> list[Asked]:
     principals = read_principals(need(folder / "principals.yaml", "the principals"))
     questions = read_golden(need(folder / "golden.jsonl", "the golden set"))
     return [
-        Asked(GOLDEN, q.text, principals[q.asker], q.id, q.answerable, golden=q)
-        for q in questions
-        if not q.history and q.kind != UNREADABLE
+        Asked(GOLDEN, q.text, principals[q.asker], q.id, q.answerable, golden=q) for q in questions if not q.history
     ]
 
 

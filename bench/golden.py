@@ -29,7 +29,6 @@ from rag.evaluate.sampling import sample
 
 K = 10
 LOOKUP_HIT, IDENTIFIER_HIT = 0.90, 1.0
-UNREADABLE = "scan"  # needs character recognition
 
 Figures = dict[str, Any]  # Any: numbers by name, as JSON
 
@@ -59,7 +58,7 @@ def retrieval_figures(ranked: Sequence[Ranked]) -> dict[str, Figures]:
     """hit@1, hit@5, span recall@5, MRR@10 and document hit@5 of each kind of question, and of all."""
     kinds = sorted({one.question.kind for one in ranked})
     groups = {kind: [one for one in ranked if one.question.kind == kind] for kind in kinds}
-    groups["all but scan"] = [one for one in ranked if one.question.kind != UNREADABLE]
+    groups["all"] = list(ranked)
     return {
         kind: {
             "questions": len(members),
@@ -106,7 +105,7 @@ def _numbers(text: str) -> set[int]:
 def answer_figures(answered: Sequence[tuple[GoldenQuestion, Outcome]], access: SampleAccess) -> Figures:
     """Abstention on the answerable and on the unanswerable, required strings, and citations."""
     good = [(question, outcome.answer) for question, outcome in answered if outcome.answer is not None]
-    answerable = [(q, a) for q, a in good if q.answerable and q.kind != UNREADABLE]
+    answerable = [(q, a) for q, a in good if q.answerable]
     unanswerable = [(q, a) for q, a in good if not q.answerable]
     spoken = [(q, a) for q, a in answerable if not a.abstained]
     problems = {q.id: found for q, outcome in answered if (found := unresolved(outcome, access))}

@@ -110,7 +110,7 @@ def test_hits_are_counted_by_kind_and_at_their_rank() -> None:
     assert figures["table"]["hit@5"] == 0.0
     assert figures["table"]["document_hit@5"] == 1.0
     assert figures["table"]["missed"] == ["g1"]
-    assert figures["all but scan"]["questions"] == 2
+    assert figures["all"]["questions"] == 2
 
 
 def test_a_citation_resolves_to_a_passage_and_an_existing_document(access: SampleAccess) -> None:

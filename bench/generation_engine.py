@@ -1,0 +1,68 @@
+"""vLLM in a process of its own, for `bench.generation`: prompts in as JSON, texts and speed out.
+
+python -m bench.generation_engine JOB.json OUT.json
+
+Apart, since vLLM's workers import the main module again, and fail where that brings numba along.
+"""
+
+import json
+import math
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+SPEED_TOKENS = 48
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:  # Any: JSON
+    """The text, the number of tokens and the refusal's probability of each request; then the engine's speed."""
+    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    import torch
+    from vllm import LLM, SamplingParams
+
+    llm = LLM(
+        model=job["model"],
+        dtype="bfloat16" if torch.cuda.is_available() else "float32",
+        max_model_len=job["max_model_tokens"],
+        enforce_eager=True,
+        enable_prefix_caching=True,
+        max_num_seqs=16,
+    )
+    refusal = llm.get_tokenizer().encode(job["refusal"], add_special_tokens=False)[0]
+    messages = [request["messages"] for request in job["requests"]]
+    if not torch.cuda.is_available():  # see cluster/generator.py: a seed ends vLLM's engine on a CPU
+        for request in job["requests"]:
+            del request["sampling"]["seed"]
+    params = [SamplingParams(**request["sampling"], logprobs=8) for request in job["requests"]]
+    written = []
+    for reply in llm.chat(messages, params, use_tqdm=False):
+        output = reply.outputs[0]
+        first = output.logprobs[0].get(refusal) if output.logprobs else None
+        probability = 0.0 if first is None else math.exp(first.logprob)
+        written.append({"text": output.text.strip(), "num_tokens": len(output.token_ids), "p_refusal": probability})
+
+    timed = messages[: job["num_timed"]]
+    first_ms = []
+    for one in timed:  # their prompts are cached by now, for every model alike: what is timed is the engine
+        started = time.perf_counter()
+        llm.chat([one], SamplingParams(max_tokens=1, temperature=0.0), use_tqdm=False)
+        first_ms.append((time.perf_counter() - started) * 1e3)
+    fixed = SamplingParams(max_tokens=SPEED_TOKENS, temperature=0.0, ignore_eos=True)
+    started = time.perf_counter()
+    llm.chat(timed, fixed, use_tqdm=False)
+    seconds = time.perf_counter() - started
+    speed = {"first_token_ms": statistics.median(first_ms), "tokens_per_s": SPEED_TOKENS * len(timed) / seconds}
+    return {"written": written, "speed": speed}
+
+
+def main() -> None:
+    job, out = map(Path, sys.argv[1:])
+    out.write_text(json.dumps(run(json.loads(job.read_text(encoding="utf-8")))), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
