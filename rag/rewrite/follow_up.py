@@ -3,10 +3,12 @@
 import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import replace
 
 from rag.config import RewriteConfig
 from rag.data import Message, Prompt, Query, Question, Turn
 from rag.errors import RagError
+from rag.guard.access import permission_scope
 from rag.protocols import Generator
 from rag.rewrite.rules import normalise, rewrite_by_rules
 from rag.rewrite.words import content_stems, content_words, exact_terms, stem
@@ -62,7 +64,9 @@ class QuestionRewriter:
         if not turns or self._generator is None or not self._config.follow_ups or is_stand_alone(question.text):
             return self.rewrite_without_model(question)
         try:
-            line = await _first_line(self._generator.generate(follow_up_prompt(question.text, turns)))
+            scope = permission_scope(question.principal)
+            prompt = replace(follow_up_prompt(question.text, turns), scope=scope)
+            line = await _first_line(self._generator.generate(prompt))
         except RagError as error:
             logger.warning("rewrite: the model failed, using words of the history: %s", type(error).__name__)
             return self.rewrite_without_model(question)
