@@ -72,7 +72,7 @@ def test_a_calibration_never_falls_and_stays_in_the_unit_interval(
     lines = PiecewiseLinear(scores=tuple(sorted(knots)), probabilities=tuple(sorted(probabilities)[: len(knots)]))
     for calibration in (lines, Temperature(temperature=temperature, shift=1.0)):
         found = calibration(np.sort(np.array(asked)))
-        assert np.all(np.diff(found) >= 0)
+        assert np.all(np.diff(found) >= -np.finfo(np.float64).eps)  # between two knots, sums are rounded
         assert np.all((found >= 0) & (found <= 1))
 
 
