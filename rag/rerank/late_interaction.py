@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from transformers import AutoTokenizer
 
@@ -28,6 +29,7 @@ from rag.errors import ModelError
 
 NUM_NEIGHBOURS = 5
 _TINY = np.finfo(np.float32).tiny
+_DECIMALS = 9  # of a cosine: far below what float32 states tell, far above what the order of a sum does
 _LEAST_LIKENESS = 1e-3  # of a neighbour: their weights never add up to nothing
 
 
@@ -144,14 +146,14 @@ def late_interaction(question: TokenStates, passages: Sequence[TokenStates]) -> 
     wanted, weights = _unit(question.states - common), rarities(question.ids, passages)
     own = np.asarray(
         [
-            float((wanted @ _unit(passage.states - common).T).max(axis=1) @ weights) if passage.ids else 0.0
+            float(_cosines(wanted, _unit(passage.states - common)).max(axis=1) @ weights) if passage.ids else 0.0
             for passage in passages
         ]
     )
     if len(passages) == 1:
         return [float(own[0])]
     directions = _unit(pooled - common)
-    likeness = directions @ directions.T
+    likeness = _cosines(directions, directions)
     np.fill_diagonal(likeness, -np.inf)
     nearest = np.argsort(-likeness, axis=1, kind="stable")[:, : min(NUM_NEIGHBOURS, len(passages) - 1)]
     shares = np.maximum(np.take_along_axis(likeness, nearest, axis=1), _LEAST_LIKENESS)
@@ -170,6 +172,15 @@ def rarities(ids: Sequence[int], passages: Sequence[TokenStates]) -> Floats:
 def _mean(states: Floats) -> Floats:
     mean: Floats = states.mean(axis=0) if len(states) else np.zeros(states.shape[1], dtype=np.float32)
     return mean
+
+
+def _cosines(first: Floats, second: Floats) -> npt.NDArray[np.float64]:
+    """The inner products of all pairs of unit rows, the same bits whatever order and threads they are summed in.
+
+    A matrix kernel adds up in another order on two threads than on one. In float64 that moves a sum by 1e-15, and
+    rounding takes it away.
+    """
+    return np.round(first.astype(np.float64) @ second.T.astype(np.float64), _DECIMALS)
 
 
 def _unit(rows: Floats) -> Floats:

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from rag.config import RerankConfig
 from rag.errors import ModelError
@@ -116,3 +117,17 @@ def test_the_default_reranker_puts_the_answer_first() -> None:
         "The capital of a company is the money its owners put in.",
     ]
     assert int(np.argmax(reranker.score("What is the capital of France?", passages))) == 1
+
+
+def test_the_threads_of_matrix_products_do_not_show_in_the_scores() -> None:
+    random = np.random.default_rng(0)
+
+    def text(num_tokens: int) -> TokenStates:
+        return TokenStates(tuple(range(num_tokens)), random.normal(size=(num_tokens, 384)).astype(np.float32))
+
+    question, passages = text(24), [text(200) for _ in range(12)]
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            found.append(late_interaction(question, passages))
+    assert found[0] == found[1]
