@@ -42,7 +42,7 @@ class LiveService:
         return _quire(*arguments, check=check)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveService]:
     root = tmp_path_factory.mktemp("live")
     corpus, place = root / "sample", root / "place"
