@@ -389,6 +389,13 @@ class GenerateConfig(Section):
         description="Least share of equal characters between words that a model quotes and the closest stretch of a "
         "passage, which is shown in their place; a quote below is unsupported.",
     )
+    min_support: float = Field(
+        0.4,
+        ge=0.0,
+        le=1.0,
+        description="Least probability that its passages entail a sentence of the model's own words; below it the "
+        "sentence is unsupported.",
+    )
     evidence_file: ConfigPath | None = Field(
         None,
         description="JSON of the calibrated P(answerable), for one encoder and reranker; python -m bench.abstention.",

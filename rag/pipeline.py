@@ -299,8 +299,8 @@ class Pipeline:
         yield RetrievalEvent(trace_id, retrieval.encoded.version, passages, retrieval.partial)
 
         reason = self._reason_to_abstain(question, retrieval, passages)
-        written = self._answer_stream(passages, retrieval.query.text)
-        quoted = self._answer_stream(passages, retrieval.query.text)
+        written = self._answer_stream(passages, retrieval.query.text, self._config.generate.min_support)
+        quoted = self._answer_stream(passages, retrieval.query.text, min_support=0.0)  # the passages' own words
         if not reason:
             async with aclosing(self._generate(prompt, written, recorder)) as events:
                 async for event in events:
@@ -334,7 +334,7 @@ class Pipeline:
             retrieval.logits,
         )
 
-    def _answer_stream(self, passages: Sequence[Passage], question: str) -> AnswerStream:
+    def _answer_stream(self, passages: Sequence[Passage], question: str, min_support: float) -> AnswerStream:
         config = self._config.generate
         return AnswerStream(
             passages,
@@ -343,6 +343,7 @@ class Pipeline:
             config.min_quote_similarity,
             question,
             self._support,
+            min_support,
         )
 
     def _answer(

@@ -92,7 +92,7 @@ class AnswerStream:
 
     `sentences` say how far each is supported: a quote by its likeness to its passage, another sentence by the
     probability that its passages entail it, where there is a `scorer`. An answer is judged as a statement of what the
-    `question` asks.
+    `question` asks. Support below `min_support` is none.
     """
 
     def __init__(
@@ -103,13 +103,14 @@ class AnswerStream:
         min_quote_similarity: float = 0.85,
         question: str = "",
         scorer: EntailmentScorer | None = None,
+        min_support: float = 0.0,
     ) -> None:
         self.looping = False
         self.num_unsupported = 0  # sentences dropped
         self._keep_unsupported = keep_unsupported
         self._passages = {passage.number: passage for passage in passages}
         self._min_attribution, self._min_quote_similarity = min_attribution, min_quote_similarity
-        self._question, self._scorer = question, scorer
+        self._question, self._scorer, self._min_support = question, scorer, min_support
         self._attributor = Attributor(passages)
         self._stream = CitationStream(self._passages.keys())
         self._pending = ""  # the sentence that is being written, citations as marks
@@ -275,6 +276,8 @@ class AnswerStream:
         ] or [citation for citation, _ in held]
         unique = tuple({citation.number: citation for citation in holding}.values())
         support = self._support(unique, statement(self._question, claim), share)
+        if self._is_doubtful(support):
+            return []
         return self._say(f"{ANSWER_LABEL} {neutralise(claim)}", unique, support)
 
     def _say(self, body: str, citations: tuple[Citation, ...], support: float) -> list[str | Citation]:
@@ -320,7 +323,16 @@ class AnswerStream:
         citations = tuple(cite(self._passages[number], claim, attributed=attributed is not None) for number in numbers)
         text = _MARK.sub(lambda match: f"[{ord(match.group()) - _FIRST_MARK}]", sentence)
         share = max((shares.get(number, 0.0) for number in numbers), default=0.0)
-        return self._emit(text, citations, self._support(citations, claim, share))
+        support = self._support(citations, claim, share)
+        if citations and self._is_doubtful(support):
+            return []
+        return self._emit(text, citations, support)
+
+    def _is_doubtful(self, support: float) -> bool:
+        """Whether a sentence is to be dropped for want of support, which is counted."""
+        doubtful = not self._keep_unsupported and support < self._min_support
+        self.num_unsupported += doubtful
+        return doubtful
 
     def _support(self, citations: Sequence[Citation], claim: str, share: float) -> float:
         """How far the cited passages entail the claim; the share of its words that they hold without a scorer."""

@@ -407,6 +407,23 @@ def test_a_sentence_in_the_models_own_words_is_scored_over_what_it_cites() -> No
     assert scorer.asked == [(PASSAGES[1].text, "Trips above 500 CHF need the approval of a manager.")]
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("Trips above 500 CHF need the approval of a manager [2].", ""),
+        (
+            '"In zone B the parking fee is 12 CHF per day." [1] Answer: 12 CHF.',
+            "In zone B the parking fee is 12 CHF per day [1].",
+        ),
+    ],
+)
+def test_what_the_scorer_doubts_is_dropped_but_no_quote(written: str, said: str) -> None:
+    stream = AnswerStream(PASSAGES, 0.6, keep_unsupported=False, scorer=Entailed(), min_support=0.3)
+    stream.feed(written)
+    stream.close()
+    assert (stream.text, stream.num_unsupported) == (said, 1)
+
+
 def test_a_refusal_needs_no_support() -> None:
     stream = AnswerStream(PASSAGES, 0.6, keep_unsupported=False)
     stream.feed(REFUSAL)
