@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,8 +28,8 @@ from bench.report import RESULTS, Run, out, print_table, stop, verdict
 from bench.search import Kind as Kind
 from rag.config import DenseIndexConfig, IndexConfig, PlanConfig, RagConfig, SearchConfig
 from rag.data import Access, Chunk, DocumentMetadata, EncodedQuery, Principal, Vectors
+from rag.evaluate.collection_index import records_of
 from rag.ids import ChunkId, DocumentId, VersionId, chunk_id, document_id, shard_of
-from rag.index.registry import DocumentRecord
 from rag.index.revocations import Revocation, RevocationFeed, RevocationList
 from rag.index.segment import SegmentInfo, write_segment
 from rag.index.shard import LocalShard, open_shard
@@ -97,7 +97,13 @@ def build_world(folder: Path, kind: Kind, seed: int) -> World:
     for new, removed, live in ((first, set[DocumentId](), first), (added, gone, kept | added)):
         parent = versions[-1][0] if versions else None
         manifest = commit_version(
-            store, _segments(store, rng, new, config), removed, _records(live), config, DIM, parent
+            store,
+            _segments(store, rng, new, config),
+            removed,
+            records_of(chain.from_iterable(live.values()), NUM_SHARDS),
+            config,
+            DIM,
+            parent,
         )
         versions.append((manifest.version, live))
     world = World({}, {})
@@ -186,22 +192,6 @@ def _segments(
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         made[shard] = [write_segment(store.segments_dir, chunks, vectors, config.index)]
     return made
-
-
-def _records(documents: dict[DocumentId, list[Chunk]]) -> list[DocumentRecord]:
-    return [
-        DocumentRecord(
-            document_id=document,
-            uri=chunks[0].metadata.uri,
-            root="",
-            content_hash="",
-            metadata_hash="",
-            watermark="",
-            shard=shard_of(document, NUM_SHARDS),
-            chunk_ids=tuple(chunk.id for chunk in chunks),
-        )
-        for document, chunks in documents.items()
-    ]
 
 
 def _principal(rng: np.random.Generator) -> Principal:

@@ -1,6 +1,6 @@
 """An index without a cluster: chunks and vectors, or a whole test collection, in; a version and its open shards out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rag.config import RagConfig
@@ -60,7 +60,7 @@ def commit_chunks(
             if mine := places[turn::num_segments]:
                 info = write_segment(store.segments_dir, [chunks[place] for place in mine], vectors[mine], config.index)
                 segments.setdefault(shard, []).append(info)
-    records = _records(chunks, num_shards)
+    records = records_of(chunks, num_shards)
     return commit_version(store, segments, (), records, config, int(vectors.shape[1]), parent, fresh=True).version
 
 
@@ -98,7 +98,8 @@ def query_for(version: VersionId, text: str, vector: Vector) -> EncodedQuery:
     return EncodedQuery(text, vector, READER, version)
 
 
-def _records(chunks: Sequence[Chunk], num_shards: int) -> list[DocumentRecord]:
+def records_of(chunks: Iterable[Chunk], num_shards: int) -> list[DocumentRecord]:
+    """The registry of the chunks' documents, as if no source had been read."""
     by_document: dict[DocumentId, list[Chunk]] = {}
     for chunk in chunks:
         by_document.setdefault(chunk.document_id, []).append(chunk)
