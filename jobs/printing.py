@@ -2,10 +2,12 @@
 
 import json
 import logging
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -194,3 +196,8 @@ def _plain(text: str) -> str:
     from rich.markup import escape
 
     return escape(text)
+
+
+def told_command(program: str, arguments: Sequence[str]) -> str:
+    """The command line as it may be published: of a path its last part, not where it lies on this machine."""
+    return shlex.join([*program.split(), *(Path(part).name if "/" in part else part for part in arguments)])

@@ -7,7 +7,6 @@ with `ray job submit -- python -m jobs.raft ...`.
 
 import argparse
 import json
-import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from jobs.printing import LINE_EVERY_S, print_failure, print_json, print_pairs, print_rows, say
+from jobs.printing import LINE_EVERY_S, print_failure, print_json, print_pairs, print_rows, say, told_command
 from jobs.train_reranker import progress_of, replacing
 from rag.config import RagConfig, load_config
 from rag.errors import InputError, RagError
@@ -249,8 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             work=chosen.work,
             merged=chosen.merged,
             force=chosen.force,
-            # Where files lie on this machine is nobody's business: the card travels with the adapter.
-            command=f"{PROGRAM} {shlex.join(Path(part).name if '/' in part else part for part in given)}",
+            command=told_command(PROGRAM, given),
             as_json=chosen.as_json,
         )
     except RagError as error:

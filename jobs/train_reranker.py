@@ -7,7 +7,6 @@ beside `rerank.reranker: cross_encoder`.
 
 import argparse
 import json
-import shlex
 import sys
 import tempfile
 import time
@@ -20,7 +19,7 @@ from typing import Any, get_args
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from jobs.printing import LINE_EVERY_S, err, print_failure, print_json, print_pairs, print_rows, say
+from jobs.printing import LINE_EVERY_S, err, print_failure, print_json, print_pairs, print_rows, say, told_command
 from rag.config import RagConfig, load_config
 from rag.errors import InputError, RagError
 from rag.models import merge_adapter, resolve
@@ -340,17 +339,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             base=chosen.base,
             start=chosen.start,
             teacher=chosen.teacher,
-            command=told_command(given),
+            command=told_command(PROGRAM, given),
             as_json=chosen.as_json,
         )
     except RagError as error:
         return print_failure(error)
     return 0
-
-
-def told_command(arguments: Sequence[str]) -> str:
-    """The command line as it may be published: of a path its last part, not where it lies on this machine."""
-    return shlex.join([*PROGRAM.split(), *(Path(part).name if "/" in part else part for part in arguments)])
 
 
 if __name__ == "__main__":

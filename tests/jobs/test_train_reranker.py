@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.train_reranker import main, told_command
+from jobs.printing import told_command
+from jobs.train_reranker import main
 from rag.config import RerankConfig
 from rag.rerank.cross_encoder import CrossEncoder
 from tests.tiny_models import tiny_encoder
@@ -92,5 +93,7 @@ def test_numbers_out_of_range_are_refused(arguments: list[str], capsys: pytest.C
 
 
 def test_a_published_command_names_no_folders() -> None:
-    told = told_command(["--pairs", "/home/me/qa-pairs", "--out", "var/x", "--seed", "3"])
+    told = told_command(
+        "python -m jobs.train_reranker", ["--pairs", "/home/me/qa-pairs", "--out", "var/x", "--seed", "3"]
+    )
     assert told == "python -m jobs.train_reranker --pairs qa-pairs --out x --seed 3"
