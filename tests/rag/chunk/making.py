@@ -1,6 +1,6 @@
 """Documents for the tests of the chunkers, and the five chunkers with cheap parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hypothesis import strategies as st
 
@@ -13,7 +13,7 @@ from rag.chunk.tokens import WordTokenCounter
 from rag.chunk.window import WindowChunker
 from rag.clean.flags import TextFlags
 from rag.config import ChunkConfig, CleanConfig
-from rag.data import Access, Block, Document, DocumentMetadata
+from rag.data import Access, Block, Chunk, Document, DocumentMetadata
 from rag.embed.hashing import HashingEmbedder
 from rag.ids import document_id
 from rag.protocols import TokenCounter
@@ -103,3 +103,28 @@ configs = st.builds(
     child_tokens=st.integers(32, 64),
     parent_tokens=st.integers(32, 200),
 )
+
+
+def assert_chunks_hold(document: Document, chunks: Sequence[Chunk], max_tokens: int) -> None:
+    """Offsets are exact, budgets are kept, nothing is lost, and all is in order."""
+    text = document.text
+    covered: set[int] = set()
+    for chunk in chunks:
+        assert chunk.text == text[chunk.start : chunk.end]
+        assert chunk.text.strip()
+        assert chunk.num_tokens == COUNTER.count([chunk.embedded_text])[0] <= max_tokens
+        covered.update(range(chunk.start, chunk.end))
+    start = 0
+    for block in document.blocks:
+        end = start + len(block.text)
+        lost = [at for at in range(start, end) if at not in covered and not text[at].isspace()]
+        if block.kind == "heading":
+            names = {name for chunk in chunks for name in (*chunk.headings, chunk.metadata.title)}
+            assert not lost or block.text in names
+        else:
+            assert not lost
+        start = end + 2
+    assert [chunk.ordinal for chunk in chunks] == list(range(len(chunks)))
+    assert [chunk.section for chunk in chunks] == sorted(chunk.section for chunk in chunks)
+    assert [chunk.start for chunk in chunks] == sorted(chunk.start for chunk in chunks)
+    assert len({chunk.id for chunk in chunks}) == len(chunks)

@@ -13,6 +13,7 @@ from rag.data import Block, Chunk, Document
 from tests.rag.chunk.making import (
     CHUNKERS,
     COUNTER,
+    assert_chunks_hold,
     body,
     configs,
     document_of,
@@ -38,29 +39,9 @@ def chunks_of(name: str, document: Document, config: ChunkConfig | None = None) 
 def test_offsets_are_exact_budgets_are_kept_and_nothing_is_lost(
     name: str, document: Document, config: ChunkConfig
 ) -> None:
-    chunks = chunks_of(name, document, config)
-    text = document.text
     max_tokens = min(config.max_tokens, config.child_tokens) if name == "hierarchical" else config.max_tokens
-    covered: set[int] = set()
-    for chunk in chunks:
-        assert chunk.text == text[chunk.start : chunk.end]
-        assert chunk.text.strip()
-        assert chunk.num_tokens == COUNTER.count([chunk.embedded_text])[0] <= max_tokens
-        covered.update(range(chunk.start, chunk.end))
-    start = 0
-    for block in document.blocks:
-        end = start + len(block.text)
-        lost = [at for at in range(start, end) if at not in covered and not text[at].isspace()]
-        if block.kind == "heading":
-            names = {name for chunk in chunks for name in (*chunk.headings, chunk.metadata.title)}
-            assert not lost or block.text in names
-        else:
-            assert not lost
-        start = end + 2
-    assert [chunk.ordinal for chunk in chunks] == list(range(len(chunks)))
-    assert [chunk.section for chunk in chunks] == sorted(chunk.section for chunk in chunks)
-    assert [chunk.start for chunk in chunks] == sorted(chunk.start for chunk in chunks)
-    assert len({chunk.id for chunk in chunks}) == len(chunks)
+    chunks = chunks_of(name, document, config)
+    assert_chunks_hold(document, chunks, max_tokens)
 
 
 @every_chunker

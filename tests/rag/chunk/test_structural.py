@@ -7,18 +7,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag.chunk.structural import StructuralChunker
-from rag.chunk.tokens import WordTokenCounter
 from rag.clean.flags import TextFlags
 from rag.config import ChunkConfig, CleanConfig
-from rag.data import Access, Block, BlockKind, Box, Chunk, Document, DocumentMetadata, Region
-from rag.ids import document_id
-
-COUNTER = WordTokenCounter()
-
-
-def document_of(*blocks: Block, title: str = "Guide") -> Document:
-    metadata = DocumentMetadata("a.md", title, Access("t", ("g",)))
-    return Document(document_id("t", "a.md"), "hash", metadata, blocks)
+from rag.data import Block, BlockKind, Box, Chunk, Document, Region
+from tests.rag.chunk.making import (
+    COUNTER,
+    assert_chunks_hold,
+    document_of,
+    heading,
+    lines,
+    paragraph,
+    prose,
+    word,
+    words,
+)
 
 
 def chunks_of(document: Document, max_tokens: int = 32, min_tokens: int = 8, overlap: int = 1) -> list[Chunk]:
@@ -26,23 +28,6 @@ def chunks_of(document: Document, max_tokens: int = 32, min_tokens: int = 8, ove
     return StructuralChunker(config, COUNTER, TextFlags(CleanConfig())).chunk(document)
 
 
-def heading(text: str, level: int = 2) -> Block:
-    return Block("heading", text, level)
-
-
-def paragraph(text: str) -> Block:
-    return Block("paragraph", text)
-
-
-def words(number: int, start: int = 0) -> str:
-    return " ".join(f"w{at}" for at in range(start, start + number))
-
-
-word = st.sampled_from(["a", "leave", "Travel", "incomprehensibilities"])
-prose = st.lists(st.integers(1, 20), min_size=1, max_size=8).map(
-    lambda sizes: " ".join(words(size, size).capitalize() + "." for size in sizes)
-)
-lines = st.lists(st.integers(1, 8).map(lambda size: words(size, size)), min_size=1, max_size=12)
 body = st.one_of(
     prose.map(paragraph),
     st.text(alphabet="x。é \n", min_size=1, max_size=60).map(paragraph),
@@ -63,27 +48,7 @@ def test_offsets_are_exact_budgets_are_kept_and_nothing_is_lost(
     document: Document, max_tokens: int, min_tokens: int, overlap: int
 ) -> None:
     chunks = chunks_of(document, max_tokens, min_tokens, overlap)
-    text = document.text
-    covered: set[int] = set()
-    for chunk in chunks:
-        assert chunk.text == text[chunk.start : chunk.end]
-        assert chunk.text.strip()
-        assert chunk.num_tokens == COUNTER.count([chunk.embedded_text])[0] <= max_tokens
-        covered.update(range(chunk.start, chunk.end))
-    start = 0
-    for block in document.blocks:
-        end = start + len(block.text)
-        lost = [at for at in range(start, end) if at not in covered and not text[at].isspace()]
-        if block.kind == "heading":
-            names = {name for chunk in chunks for name in (*chunk.headings, chunk.metadata.title)}
-            assert not lost or block.text in names
-        else:
-            assert not lost
-        start = end + 2
-    assert [chunk.ordinal for chunk in chunks] == list(range(len(chunks)))
-    assert [chunk.section for chunk in chunks] == sorted(chunk.section for chunk in chunks)
-    assert [chunk.start for chunk in chunks] == sorted(chunk.start for chunk in chunks)
-    assert len({chunk.id for chunk in chunks}) == len(chunks)
+    assert_chunks_hold(document, chunks, max_tokens)
 
 
 @settings(deadline=None, max_examples=60)
