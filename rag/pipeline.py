@@ -299,8 +299,7 @@ class Pipeline:
         yield RetrievalEvent(trace_id, retrieval.encoded.version, passages, retrieval.partial)
 
         reason = self._reason_to_abstain(question, retrieval, passages)
-        written = self._answer_stream(passages, retrieval.query.text, self._config.generate.min_support)
-        quoted = self._answer_stream(passages, retrieval.query.text, min_support=0.0)  # the passages' own words
+        said = written = self._answer_stream(passages, retrieval.query.text, self._config.generate.min_support)
         if not reason:
             async with aclosing(self._generate(prompt, written, recorder)) as events:
                 async for event in events:
@@ -309,15 +308,14 @@ class Pipeline:
                 reason = "refused_by_model"
             elif not written.text:
                 if self._config.generate.nothing_supported == "quote":
-                    for part in (*quoted.feed("".join(quote_passages(prompt))), *quoted.close()):
+                    said = self._answer_stream(passages, retrieval.query.text, min_support=0.0)  # the passages' words
+                    for part in (*said.feed("".join(quote_passages(prompt))), *said.close()):
                         yield _event(part)
-                reason = "" if quoted.text else "unsupported"
+                reason = "" if said.text else "unsupported"
         if reason and not written.text:
             yield TokenEvent(abstention_text(reason))
         with recorder.span("check"):
-            answer = check_answer(
-                self._answer(retrieval, prompt, written, quoted, reason), passages, question.principal
-            )
+            answer = check_answer(self._answer(retrieval, prompt, written, said, reason), passages, question.principal)
         yield DoneEvent(answer, self._trace(trace_id, question, retrieval, prompt, answer, recorder))
 
     def _reason_to_abstain(
@@ -347,10 +345,9 @@ class Pipeline:
         )
 
     def _answer(
-        self, retrieval: Retrieval, prompt: Prompt, written: AnswerStream, quoted: AnswerStream, reason: AbstainReason
+        self, retrieval: Retrieval, prompt: Prompt, written: AnswerStream, said: AnswerStream, reason: AbstainReason
     ) -> Answer:
-        """What was said, or why nothing was; an abstention shows the closest sources instead."""
-        said = written if written.text else quoted
+        """What was said, by the model (`written`) or in its place, or why nothing was: then the closest sources."""
         return Answer(
             text=said.text if not reason or written.refused else abstention_text(reason),
             citations=() if reason else said.citations,
@@ -358,7 +355,7 @@ class Pipeline:
             closest=tuple(cite(p) for p in prompt.passages) if reason and reason != "disallowed" else (),
             partial=retrieval.partial,
             version=retrieval.encoded.version,
-            grounding="none" if reason else "generated" if written.text else "quoted",
+            grounding="none" if reason else "generated" if said is written else "quoted",
             num_citations_removed=written.num_removed,
             num_sentences_dropped=written.num_unsupported,
             num_prompt_tokens=sum(self._stages.count_tokens([message.content for message in prompt.messages])),
