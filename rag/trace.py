@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from filelock import FileLock
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from sqlalchemy import Column, MetaData, String, Table, Text, create_engine, event, insert, select
 from sqlalchemy.engine import Engine, make_url
@@ -104,6 +105,8 @@ def identity_of(principal: Principal) -> str:
     return digest("asker", principal.tenant, principal.subject)
 
 
+_SQLITE_WAIT_S = 30  # for who holds the file
+
 _metadata = MetaData()
 _traces = Table(
     "traces",
@@ -172,15 +175,15 @@ def _open(url: str) -> Engine:
             parsed, poolclass=QueuePool, pool_size=1, max_overflow=0, connect_args={"check_same_thread": False}
         )
     Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(parsed, connect_args={"timeout": 30})
+    engine = create_engine(parsed, connect_args={"timeout": _SQLITE_WAIT_S})
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, record: Any) -> None:  # Any: DB-API objects, which have no types
-        cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode=WAL")  # readers do not wait for the writer
-        cursor.execute("PRAGMA synchronous=NORMAL")
-        cursor.close()
+        connection.execute("PRAGMA synchronous=NORMAL")
 
+    # SQLite waits for no lock while it turns a file to another journal: of two that do so at once, one fails.
+    with FileLock(f"{parsed.database}.lock", timeout=_SQLITE_WAIT_S), engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA journal_mode=WAL")  # the file keeps it; readers do not wait for the writer
     return engine
 
 

@@ -165,11 +165,21 @@ def test_a_file_is_opened_again_and_by_two_stores_at_once(tmp_path: Path) -> Non
         assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
 
 
-def test_several_replicas_open_a_new_database_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("database", range(60))
+def test_several_replicas_open_and_close_a_new_database_at_once(tmp_path: Path, database: int) -> None:
+    together = threading.Barrier(8)
+
+    def replica(name: int) -> None:
+        together.wait()
+        for turn in range(2):
+            store = TraceStore(f"sqlite:///{tmp_path}/traces.db")
+            store.save(replace(TRACE, id=TraceId(f"{name}-{turn}")))
+            store.close()
+
     with ThreadPoolExecutor(8) as pool:
-        stores = list(pool.map(lambda _: TraceStore(f"sqlite:///{tmp_path}/traces.db"), range(16)))
-    stores[0].save(TRACE)
-    assert stores[-1].load(TRACE.id, ADA) == TRACE
+        list(pool.map(replica, range(8)))
+    operator = replace(ADA, operator=True)
+    assert len(TraceStore(f"sqlite:///{tmp_path}/traces.db").ids(operator)) == 16
 
 
 # ---------------------------------------------------------------- spans
