@@ -155,6 +155,9 @@ class RaftTrainer:
         )
         self.model = get_peft_model(bare.to("cuda" if cuda else "cpu"), settings)
         self._num_workers = options.num_workers or (1 if cuda else len(os.sched_getaffinity(0)))
+        # A CPU with the instructions reads twice the tokens with its matrix products in bfloat16; the adapter and its
+        # gradients stay in float32.
+        self._mixed = not cuda and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
     def train(self, groups: Sequence[RaftGroup], progress: Callable[[RaftState], None]) -> RaftState:
         """Train on the groups in order, `epochs` times or until the time is up; the last state. Raises InputError."""
@@ -238,7 +241,8 @@ class RaftTrainer:
         self, group: EncodedGroup, parameters: Sequence[torch.nn.Parameter]
     ) -> tuple[float, tuple[torch.Tensor, ...]]:
         """The group's loss and its gradients, without writing to the parameters: groups of one step run at once."""
-        loss = group_loss(self.model, group)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self._mixed):
+            loss = group_loss(self.model, group)
         return float(loss.detach()), torch.autograd.grad(loss, list(parameters))
 
     def _checkpoint(self, optimizer: torch.optim.Optimizer, state: RaftState) -> None:
