@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -27,7 +27,7 @@ from rag.live import VersionFollower
 from rag.parts import build_generator_token_counter
 from rag.pipeline import DoneEvent, Event, Pipeline
 from rag.rewrite.follow_up import QuestionRewriter
-from rag.trace import SpanRecorder, Trace, TraceStore, new_trace_id
+from rag.trace import SpanRecorder, Trace, TraceKind, TraceStore, new_trace_id
 
 REWRITE_TOKENS = 48  # a stand-alone question is one sentence
 
@@ -86,27 +86,42 @@ class GatewayDeployment:
 
     async def answer(self, question: Question) -> AsyncGenerator[Event]:
         """The pipeline's events; before the last one the trace is stored and the metrics are counted."""
-        trace_id = new_trace_id()
-        try:
-            async with aclosing(self._versions.serving().pipeline.answer(question, trace_id)) as events:
-                async for event in events:
-                    if isinstance(event, DoneEvent):
-                        await asyncio.to_thread(self._traces.save, event.trace)
-                        self._metrics.observe_answer(event)
-                    yield event
-        except RagError as error:
-            self._metrics.observe_failure(type(error).__name__)
-            raise
+        trace_id, recorder = new_trace_id(), SpanRecorder()
+        pipeline = self._versions.serving().pipeline
+        async with (
+            self._failures_kept(pipeline, trace_id, question, recorder, "answer"),
+            aclosing(pipeline.answer(question, trace_id, recorder)) as events,
+        ):
+            async for event in events:
+                if isinstance(event, DoneEvent):
+                    await asyncio.to_thread(self._traces.save, event.trace)
+                    self._metrics.observe_answer(event)
+                yield event
 
     async def search(self, question: Question, k: int) -> SearchMessage:
         """The best chunks; their trace is stored first, so that a search can be explained and repeated too."""
-        recorder = SpanRecorder()
+        trace_id, recorder = new_trace_id(), SpanRecorder()
         pipeline = self._versions.serving().pipeline
-        retrieval = await pipeline.retrieve(question, recorder)
-        trace = pipeline.search_trace(new_trace_id(), question, retrieval, recorder)
-        await asyncio.to_thread(self._traces.save, trace)
-        self._metrics.observe_spans(trace.spans)
-        return search_message(retrieval, trace, k)
+        async with self._failures_kept(pipeline, trace_id, question, recorder, "search"):
+            retrieval = await pipeline.retrieve(question, recorder)
+            trace = pipeline.search_trace(trace_id, question, retrieval, recorder)
+            await asyncio.to_thread(self._traces.save, trace)
+            self._metrics.observe_spans(trace.spans)
+            return search_message(retrieval, trace, k)
+
+    @asynccontextmanager
+    async def _failures_kept(
+        self, pipeline: Pipeline, trace_id: TraceId, question: Question, recorder: SpanRecorder, kind: TraceKind
+    ) -> AsyncGenerator[None]:
+        """An error that ends the question is counted, and leaves a trace whose id it carries."""
+        try:
+            yield
+        except RagError as error:
+            self._metrics.observe_failure(type(error).__name__)
+            trace = pipeline.failed_trace(trace_id, question, error, recorder, kind)
+            await asyncio.to_thread(self._traces.save, trace)
+            error.trace_id = trace_id
+            raise
 
     async def index(self) -> IndexMessage:
         manifest = await asyncio.to_thread(self._store.manifest, self.version())

@@ -20,6 +20,7 @@ from cluster.messages import (
     SearchMessage,
     answer_message,
     citation_message,
+    error_message,
     retrieval_message,
 )
 from rag.config import LimitsConfig
@@ -183,14 +184,13 @@ def status_of(error: RagError) -> int:
     return next((STATUS_OF[kind] for kind in type(error).__mro__ if kind in STATUS_OF), 500)
 
 
-def _response(status: int, error: Exception) -> JSONResponse:
+def _response(status: int, error: RagError) -> JSONResponse:
     headers = {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, Overloaded):
         headers["Retry-After"] = f"{error.retry_after_s:.0f}"
-    body = ErrorMessage(error=type(error).__name__, message=str(error))
-    return JSONResponse(body.model_dump(), status_code=status, headers=headers)
+    return JSONResponse(error_message(error).model_dump(), status_code=status, headers=headers)
 
 
 async def _answer_rag_error(request: Request, error: Exception) -> JSONResponse:
@@ -216,7 +216,7 @@ async def _server_sent(first: Event, events: AsyncGenerator[Event]) -> AsyncGene
             async for event in events:
                 yield _frame(event)
     except RagError as error:
-        body = ErrorMessage(error=type(error).__name__, message=str(error))
+        body = error_message(error)
         logger.error("an answer broke off with %s: %s", body.error, body.message)
         yield _named("error", body.model_dump_json())
 

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from rag.data import AnswerSentence, Citation, Span, Turn
+from rag.errors import RagError
 from rag.generate.citations import cite
 from rag.index.manifest import Manifest
 from rag.pipeline import DoneEvent, RankedChunk, Retrieval, RetrievalEvent
@@ -133,6 +134,11 @@ class IndexMessage(BaseModel):
 class ErrorMessage(BaseModel):
     error: str = Field(description="Class of the error.")
     message: str
+    trace_id: str = Field("", description="Of the question that it ended, where one was asked.")
+
+
+def error_message(error: RagError) -> ErrorMessage:
+    return ErrorMessage(error=type(error).__name__, message=str(error), trace_id=error.trace_id)
 
 
 def citation_message(citation: Citation) -> CitationMessage:

@@ -17,14 +17,19 @@ R = TypeVar("R", bound="Reply")
 
 
 class ServiceError(RagError):
-    """The service answered with an error, or not at all; `status` is 0 where no HTTP status arrived."""
+    """The service answered with an error, or not at all; `status` is 0 where no HTTP status arrived.
 
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(status, message)
-        self.status, self.message = status, message
+    `trace_id` is of the question that the error ended, "" where none was kept.
+    """
+
+    def __init__(self, status: int, message: str, trace_id: str = "") -> None:
+        super().__init__(status, message, trace_id)
+        self.status, self.message, self.trace_id = status, message, trace_id
 
     def __str__(self) -> str:
-        return f"{self.message} (HTTP {self.status})" if self.status else self.message
+        facts = [f"HTTP {self.status}"] if self.status else []
+        facts += [f"trace {self.trace_id}"] if self.trace_id else []
+        return f"{self.message} ({', '.join(facts)})" if facts else self.message
 
 
 class Reply(BaseModel):
@@ -170,7 +175,9 @@ class Client:
                     raise _service_error(response)
                 for event in parse_events(response.iter_lines()):
                     if event.name == "error":
-                        raise ServiceError(int(event.data.get("status", 0)), _message(event.data))
+                        raise ServiceError(
+                            int(event.data.get("status", 0)), _message(event.data), _trace_id(event.data)
+                        )
                     yield event
                     if event.name == "done":
                         return
@@ -233,15 +240,20 @@ def _checked(kind: type[R], value: Mapping[str, Any]) -> R:  # Any: JSON
 
 def _service_error(response: httpx.Response) -> ServiceError:
     try:
-        message = _message(response.json())
+        body = response.json()
+        message, trace_id = _message(body), _trace_id(body)
     except ValueError:
-        message = response.text.strip()[:500]
+        message, trace_id = response.text.strip()[:500], ""
     message = message or response.reason_phrase
     if response.status_code == 401:
         message += "; give a name from the key file or a token with --as"
     if retry := response.headers.get("Retry-After"):
         message += f"; retry after {retry} s"
-    return ServiceError(response.status_code, message)
+    return ServiceError(response.status_code, message, trace_id)
+
+
+def _trace_id(body: Any) -> str:  # Any: JSON of an error
+    return str(body.get("trace_id", "")) if isinstance(body, Mapping) else ""
 
 
 def _message(body: Any) -> str:  # Any: JSON of an error

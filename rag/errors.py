@@ -6,6 +6,8 @@ from pathlib import Path
 class RagError(Exception):
     """The root: anything quire raises on purpose is one of these."""
 
+    trace_id = ""  # of the trace that the question left behind, where it ended one
+
 
 class ConfigError(RagError):
     """A configuration file is missing, misspelt or out of range."""

@@ -31,7 +31,7 @@ from rag.data import (
     ShardCandidates,
     Vector,
 )
-from rag.errors import DeadlineExceeded, ShardUnavailable
+from rag.errors import DeadlineExceeded, RagError, ShardUnavailable
 from rag.evaluate.entailment import build_word_entailment
 from rag.generate.abstain import abstain_reason, abstention_text
 from rag.generate.attribution import AnswerStream
@@ -48,7 +48,7 @@ from rag.provenance import runtime, shaping_settings
 from rag.rerank.combine import combined_scores, rank_candidates
 from rag.rerank.identifiers import identifier_shares
 from rag.search.merge import combine, to_rerank
-from rag.trace import Scores, SpanRecorder, Trace, TraceVersions, identity_of
+from rag.trace import Scores, SpanRecorder, Trace, TraceKind, TraceVersions, identity_of
 
 logger = logging.getLogger(__name__)
 
@@ -289,9 +289,11 @@ class Pipeline:
             prompt = build_prompt(retrieval.query, recent, assembly.passages, assembly.num_dropped)
         return replace(prompt, partial=tuple(f"shard {shard}" for shard in sorted(late)))
 
-    async def answer(self, question: Question, trace_id: TraceId) -> AsyncGenerator[Event]:
+    async def answer(
+        self, question: Question, trace_id: TraceId, recorder: SpanRecorder | None = None
+    ) -> AsyncGenerator[Event]:
         """The answer as it comes about. Closing the iterator stops the generator and frees its slot."""
-        recorder = SpanRecorder()
+        recorder = recorder or SpanRecorder()
         retrieval = await self.retrieve(question, recorder)
         prompt = await self.prompt(question, retrieval, recorder)
         retrieval = replace(retrieval, partial=tuple(dict.fromkeys((*retrieval.partial, *prompt.partial))))
@@ -390,8 +392,29 @@ class Pipeline:
         self, trace_id: TraceId, question: Question, retrieval: Retrieval, recorder: SpanRecorder
     ) -> Trace:
         """What a search leaves behind: everything up to the reranked candidates."""
-        config, result = self._config, retrieval.result
-        principal = question.principal
+        result = retrieval.result
+        return replace(
+            self._asked(trace_id, question, retrieval.encoded.version, recorder),
+            query=retrieval.query.text,
+            rewrites=retrieval.query.rewrites,
+            dense=_scores(result.dense),
+            bm25=_scores(result.bm25),
+            fused=_scores(result.fused),
+            reranked=_scores(retrieval.reranked),
+            partial=retrieval.partial,
+            kind="search",
+        )
+
+    def failed_trace(
+        self, trace_id: TraceId, question: Question, error: RagError, recorder: SpanRecorder, kind: TraceKind
+    ) -> Trace:
+        """What a question leaves behind that an error ended: what was asked, how far it came, and why no further."""
+        asked = self._asked(trace_id, question, self._stages.current_version(), recorder)
+        return replace(asked, kind=kind, error=f"{type(error).__name__}: {error}")
+
+    def _asked(self, trace_id: TraceId, question: Question, version: VersionId, recorder: SpanRecorder) -> Trace:
+        """The part of a trace that is known of every question."""
+        config, principal = self._config, question.principal
         return Trace(
             id=trace_id,
             created_at=datetime.now(UTC),
@@ -399,9 +422,9 @@ class Pipeline:
             tenant=principal.tenant,
             groups=tuple(sorted(principal.groups)),
             question=question.text,
-            query=retrieval.query.text,
+            query=question.text,
             versions=TraceVersions(
-                index=retrieval.encoded.version,
+                index=version,
                 encoder=config.embed.model,
                 reranker=config.rerank.model,
                 generator=config.generate.model,
@@ -409,14 +432,7 @@ class Pipeline:
                 config=config.index_fingerprint(),
             ),
             history=question.history,
-            rewrites=retrieval.query.rewrites,
-            dense=_scores(result.dense),
-            bm25=_scores(result.bm25),
-            fused=_scores(result.fused),
-            reranked=_scores(retrieval.reranked),
-            partial=retrieval.partial,
             spans=recorder.spans,
-            kind="search",
             settings=self._settings,
             runtime=self._runtime,
         )

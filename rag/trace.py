@@ -66,6 +66,7 @@ class Trace:
     spans: tuple[Span, ...] = ()
     num_prompt_tokens: int = 0
     num_output_tokens: int = 0
+    error: str = ""  # what ended the question before its end, as `Class: message`; the spans say how far it came
     kind: TraceKind = "answer"  # a search has no passages, no prompt and no answer
     settings: Mapping[str, str] = field(default_factory=dict)  # rag.provenance.shaping_settings; empty: not recorded
     runtime: Mapping[str, str] = field(default_factory=dict)  # rag.provenance.runtime of the process that kept it

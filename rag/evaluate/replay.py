@@ -68,8 +68,10 @@ def conditions_of(config: RagConfig) -> Conditions:
 def obstacles(trace: Trace, here: Conditions) -> list[str]:
     """Why the trace can't be repeated here, each thing that differs by name; empty where it can.
 
-    A partial one never can: which shard is late is not a matter of versions.
+    A partial one never can, nor one that an error ended: which shard is late is not a matter of versions.
     """
+    if trace.error:
+        return [f"it ended with {trace.error}"]
     if trace.partial:
         return [f"it is partial, without {', '.join(trace.partial)}"]
     if not trace.settings:

@@ -24,6 +24,7 @@ from rag.search.merge import merge_top_k
 from rag.trace import Scores, Trace, identity_of
 
 Cause = Literal[
+    "failed",
     "not_indexed",
     "not_permitted",
     "not_in_text",
@@ -144,9 +145,13 @@ def root_cause(
 ) -> RootCause:
     """Where the words that answer the trace's question were lost, and with no such words, whether it abstained.
 
+    A question that an error ended lost nothing at any stage: the error is the cause.
+
     A span without a document may stand in any; one without text is any chunk of its document. `config` is the one that
     the trace was made under. To anyone but an operator, what the asker may not read does not exist.
     """
+    if trace.error:
+        return RootCause("failed", f"the question ended before its end: {trace.error}")
     if not gold:
         if trace.abstained or trace.kind == "search":
             return RootCause("fine", "nothing answers the question for its asker, and nothing was answered")

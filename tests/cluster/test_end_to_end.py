@@ -96,6 +96,13 @@ def test_a_trace_is_hidden_from_other_askers(service: LiveService) -> None:
         client.trace(trace_id)
 
 
+def test_a_question_that_fails_leaves_a_trace_too(service: LiveService) -> None:
+    with service.client("engineer") as client:
+        with pytest.raises(ServiceError, match="HTTP 422, trace ") as raised:
+            client.search("why " * 1_000, 5)
+        assert client.trace(raised.value.trace_id)["error"].startswith("InputError: ")
+
+
 async def test_the_cluster_and_one_process_agree_up_to_the_prompt(service: LiveService) -> None:
     pipeline = local_pipeline(service.config)
     for question in [*_kind("lookup")[:3], *_kind("table")[:2], *_kind("identifier")[:1]]:

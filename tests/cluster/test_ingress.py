@@ -243,8 +243,10 @@ def test_a_body_of_unstated_length_is_limited_too(client: TestClient) -> None:
 
 def test_an_overloaded_stage_says_when_to_come_back(client: TestClient, service: InProcess) -> None:
     service.fails_with = Overloaded("rerank", 2.0)
+    service.fails_with.trace_id = "t1"
     response = client.post("/v1/search", json={"query": "leave"}, headers=_as("ann"))
     assert (response.status_code, response.headers["retry-after"]) == (503, "2")
+    assert response.json()["trace_id"] == "t1"
 
 
 def test_a_failure_in_the_middle_of_a_stream_is_its_last_event(client: TestClient, service: InProcess) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from rag.config import AssembleConfig, EmbedConfig, GenerateConfig, IndexConfig, LimitsConfig, RagConfig, RerankConfig
 from rag.data import Access, Chunk, EncodedQuery, Prompt, Query, Question, ShardCandidates, Turn
-from rag.errors import DeadlineExceeded, InputError, ShardUnavailable
+from rag.errors import DeadlineExceeded, InputError, ModelError, ShardUnavailable
 from rag.ids import ChunkId
 from rag.index.shard import open_shard
 from rag.index.versions import IndexStore
@@ -18,7 +18,7 @@ from rag.local import InProcessShard, LocalStages
 from rag.parts import build_embedder, build_generator, build_reranker
 from rag.pipeline import DoneEvent, Event, Pipeline, RetrievalEvent, Timed, TokenEvent
 from rag.rewrite.follow_up import QuestionRewriter
-from rag.trace import SpanRecorder, new_trace_id
+from rag.trace import SpanRecorder, Trace, new_trace_id
 from tests.rag.index.factories import EVERYONE, commit, make_chunk
 
 TEXTS = {
@@ -268,6 +268,25 @@ async def test_a_shard_that_breaks_its_promise_shows_nothing(pipeline: Pipeline,
     stages.shards = [Leaking(shard._shard) for shard in stages.shards]
     _, done = await _ask(pipeline)
     assert (done.answer.abstained, done.answer.closest, done.trace.passages) == ("no_passages", (), ())
+
+
+async def test_a_question_that_fails_leaves_how_far_it_came(tmp_path: Path, stages: LocalStages) -> None:
+    class Broken:
+        async def generate(self, prompt: Prompt) -> AsyncIterator[str]:
+            if prompt.messages:
+                raise ModelError("the engine is gone")
+            yield ""
+
+    stages.generator = Broken()
+    pipeline, recorder, trace_id = Pipeline(_config(tmp_path), stages), SpanRecorder(), new_trace_id()
+    with pytest.raises(ModelError) as raised:
+        async for _ in pipeline.answer(LEAVE, trace_id, recorder):
+            pass
+    trace = pipeline.failed_trace(trace_id, LEAVE, raised.value, recorder, "answer")
+    assert (trace.id, trace.question, trace.answer) == (trace_id, LEAVE.text, "")
+    assert trace.error == "ModelError: the engine is gone"
+    assert [span.name for span in trace.spans][-2:] == ["prompt", "first_token"]
+    assert Trace.from_json(trace.to_json()) == trace
 
 
 async def test_an_empty_question_is_the_askers_fault(pipeline: Pipeline) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rag.config import load_config
 from rag.data import EncodedQuery, Message, Prompt, Question, ShardCandidates, Turn, Vector
-from rag.errors import ModelError, ShardUnavailable
+from rag.errors import DeadlineExceeded, ModelError, ShardUnavailable
 from rag.evaluate.replay import Difference, conditions_of, first_difference, obstacles, replay
 from rag.generate.prompt import PROMPT_VERSION
 from rag.ids import VersionId
@@ -174,6 +174,9 @@ async def test_a_partial_trace_is_not_replayable_rather_than_different(library: 
     trace = pipeline.search_trace(new_trace_id(), question, retrieval, recorder)
     found = await replay(trace, library.pipeline(), conditions_of(library.config))
     assert (found.verdict, found.reasons) == ("not_replayable", ("it is partial, without shard 1",))
+    late = pipeline.failed_trace(new_trace_id(), question, DeadlineExceeded("rerank", 1.0), recorder, "search")
+    failed = await replay(late, library.pipeline(), conditions_of(library.config))
+    assert failed.reasons == ("it ended with DeadlineExceeded: rerank did not end within 1.00 s",)
 
 
 async def test_other_settings_are_named_one_by_one(library: Library) -> None:

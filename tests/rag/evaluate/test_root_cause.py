@@ -223,6 +223,15 @@ async def test_where_nothing_answers_abstaining_is_right(library: Library) -> No
     assert why(library, replace(trace, abstained="low_evidence")).cause == "fine"
 
 
+async def test_an_error_is_the_cause_of_a_question_that_it_ended(library: Library) -> None:
+    trace = replace(await library.ask(ASKED), error="ModelError: the engine is gone")
+    found = why(library, trace, DAYS)
+    assert (found.cause, found.sentence) == (
+        "failed",
+        "the question ended before its end: ModelError: the engine is gone",
+    )
+
+
 async def test_the_settings_of_the_trace_stand_in_for_those_of_today(library: Library) -> None:
     trace = await library.ask(ASKED, with_settings(library.config, rerank={"k_passages": 1}))
     assert recorded_config(trace, library.config).rerank.k_passages == 1
