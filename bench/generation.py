@@ -47,6 +47,7 @@ from rag.evaluate.generation import normal_answer
 from rag.evaluate.metrics import mean
 from rag.evaluate.sampling import sample
 from rag.generate.loops import is_looping
+from rag.generate.precision import fast_dtype
 from rag.generate.prompt import REFUSAL, build_prompt
 from rag.generate.sampling import chat_messages, sampling_of
 from rag.local import LocalStages
@@ -206,7 +207,12 @@ def write_all(model: Path, prompts: Sequence[Prompt], config: RagConfig, folder:
         for prompt in prompts
     ]
     job, done = folder / "job.json", folder / "written.json"
-    settings = {"model": str(model), "max_model_tokens": config.generate.max_model_tokens, "refusal": REFUSAL}
+    settings = {
+        "model": str(model),
+        "dtype": fast_dtype(),  # as served
+        "max_model_tokens": config.generate.max_model_tokens,
+        "refusal": REFUSAL,
+    }
     job.write_text(json.dumps({**settings, "num_timed": NUM_TIMED, "requests": requests}), encoding="utf-8")
     subprocess.run([sys.executable, "-m", "bench.generation_engine", str(job), str(done)], cwd=PROJECT, check=True)
     reply = json.loads(done.read_text(encoding="utf-8"))

@@ -22,6 +22,7 @@ from ray.serve.llm.openai_api_models import ChatCompletionRequest
 from cluster.places import GENERATOR, place_path
 from rag.config import load_config
 from rag.errors import ModelError
+from rag.generate.precision import fast_dtype
 from rag.models import resolve
 
 MODEL_ID = "generator"
@@ -83,7 +84,11 @@ def build_engine(args: EngineArgs) -> Application:
     directory = resolve(settings.generate.model, settings.models)
     config = LLMConfig(
         model_loading_config={"model_id": MODEL_ID, "model_source": str(directory)},
-        engine_kwargs={"max_model_len": settings.generate.max_model_tokens, "dtype": _dtype(), **args.engine_kwargs},
+        engine_kwargs={
+            "max_model_len": settings.generate.max_model_tokens,
+            "dtype": fast_dtype(),
+            **args.engine_kwargs,
+        },
         placement_group_config={"bundles": args.bundles},
         accelerator_type=args.accelerator_type,
         runtime_env={"env_vars": args.env_vars},
@@ -92,16 +97,6 @@ def build_engine(args: EngineArgs) -> Application:
         callback_config={"callback_class": ModelIsLocal},
     )
     return build_llm_deployment(config, deployment_cls=GeneratorServer, override_serve_options={"name": GENERATOR})
-
-
-def _dtype() -> str:
-    """The engine's number format on this node's hardware, where serve.yaml does not name one.
-
-    A CPU without bfloat16 instructions emulates them: reading a prompt took five times as long as in float32.
-    """
-    if torch.cuda.is_available() or torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported():
-        return "bfloat16"
-    return "float32"
 
 
 def _text(event: object) -> str:

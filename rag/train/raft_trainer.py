@@ -26,6 +26,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rag.embed.forward import quiet_loading
 from rag.errors import InputError, ModelError
+from rag.generate.precision import fast_dtype
 from rag.train.raft import RaftExample, RaftGroup
 from rag.train.writers import prompt_token_ids, write_greedily
 
@@ -157,7 +158,7 @@ class RaftTrainer:
         self._num_workers = options.num_workers or (1 if cuda else len(os.sched_getaffinity(0)))
         # A CPU with the instructions reads twice the tokens with its matrix products in bfloat16; the adapter and its
         # gradients stay in float32.
-        self._mixed = not cuda and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+        self._mixed = not cuda and fast_dtype() == "bfloat16"
 
     def train(self, groups: Sequence[RaftGroup], progress: Callable[[RaftState], None]) -> RaftState:
         """Train on the groups in order, `epochs` times or until the time is up; the last state. Raises InputError."""
