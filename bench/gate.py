@@ -45,7 +45,7 @@ from rag.generate.prompt import build_prompt
 from rag.ids import ChunkId, VersionId, chunk_id
 from rag.index.access import AccessTable
 from rag.index.analysis import Analyzer
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from rag.local import retrieval_pipeline
 from rag.models import resolve
 from rag.parts import build_chunker, build_embedder, build_parser, build_reranker

@@ -24,7 +24,7 @@ from jobs.ingest_engine import LocalEngine
 from jobs.printing import LineProgress
 from rag.config import AccessRule, RagConfig, SourcesConfig
 from rag.index.contents import read_chunks
-from rag.index.versions import open_store
+from rag.index.store import open_store
 
 SHARE, RATIO = 0.01, 0.05
 

@@ -30,10 +30,11 @@ from rag.config import DenseIndexConfig, IndexConfig, PlanConfig, RagConfig, Sea
 from rag.data import Access, Chunk, DocumentMetadata, EncodedQuery, Principal, Vectors
 from rag.evaluate.collection_index import records_of
 from rag.ids import ChunkId, DocumentId, VersionId, chunk_id, document_id, shard_of
+from rag.index.commit import commit_version
 from rag.index.revocations import Revocation, RevocationFeed, RevocationList
 from rag.index.segment import SegmentInfo, write_segment
 from rag.index.shard import LocalShard, open_shard
-from rag.index.versions import IndexStore, commit_version
+from rag.index.store import IndexStore
 
 DIM, K, NUM_SHARDS = 16, 8, 2
 TENANTS, GROUPS = ("acme", "rival"), tuple(f"group-{n}" for n in range(8))

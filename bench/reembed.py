@@ -27,7 +27,7 @@ from rag.config import RagConfig, load_config
 from rag.evaluate.collection_index import commit_chunks
 from rag.index.contents import read_chunks
 from rag.index.reembed import BATCH_CHUNKS
-from rag.index.versions import open_store
+from rag.index.store import open_store
 from rag.parts import build_embedder
 
 RATIO, GROWTH = 0.9, 1.25

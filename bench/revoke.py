@@ -23,7 +23,7 @@ from rag.data import EncodedQuery
 from rag.evaluate.collection_index import commit_chunks
 from rag.index.revoke import revoke, unrevoke
 from rag.index.shard import LocalShard
-from rag.index.versions import open_store
+from rag.index.store import open_store
 from rag.local import open_shards
 from rag.parts import build_embedder
 

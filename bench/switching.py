@@ -23,7 +23,7 @@ from rag.config import EmbedConfig, GenerateConfig, IndexConfig, RagConfig, Rera
 from rag.data import Access, Chunk, DocumentMetadata, Principal, Question
 from rag.evaluate.collection_index import commit_chunks
 from rag.ids import VersionId, chunk_id, document_id
-from rag.index.versions import open_store
+from rag.index.store import open_store
 from rag.live import LocalVersions, VersionFollower
 from rag.parts import build_embedder
 from rag.pipeline import DoneEvent, RetrievalEvent

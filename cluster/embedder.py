@@ -12,7 +12,7 @@ from rag.config import EmbedConfig, load_config
 from rag.data import Vector
 from rag.errors import ModelError
 from rag.index.manifest import with_encoder_of
-from rag.index.versions import open_store
+from rag.index.store import open_store
 from rag.parts import build_embedder
 from rag.pipeline import Timed
 from rag.protocols import Embedder

@@ -22,7 +22,7 @@ from rag.data import Principal, Question
 from rag.errors import ModelError, RagError
 from rag.guard.revoked import without_revoked
 from rag.ids import TraceId, VersionId
-from rag.index.versions import open_store
+from rag.index.store import open_store
 from rag.live import VersionFollower
 from rag.parts import build_generator_token_counter
 from rag.pipeline import DoneEvent, Event, Pipeline

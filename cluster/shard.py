@@ -14,7 +14,7 @@ from rag.ids import ChunkId, VersionId
 from rag.index.manifest import with_encoder_of
 from rag.index.reclaim import RENEW_S, renew_lease
 from rag.index.shard import LocalShard, open_shard
-from rag.index.versions import open_store
+from rag.index.store import open_store
 from rag.pipeline import Timed
 
 logger = logging.getLogger(__name__)

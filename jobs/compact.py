@@ -16,7 +16,7 @@ from rag.ids import VersionId
 from rag.index.compact import compact, plan_compaction
 from rag.index.manifest import with_encoder_of
 from rag.index.reclaim import reclaim
-from rag.index.versions import open_store
+from rag.index.store import open_store
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from rag.evaluate.golden import read_golden, read_principals
 from rag.evaluate.run import EvaluationRun, evaluate, read_run
 from rag.evaluate.sampling import sample
 from rag.evaluate.tasks import Task, collection_tasks, golden_tasks
-from rag.index.versions import open_store
+from rag.index.store import open_store
 from rag.local import config_of_version, retrieval_pipeline
 from rag.parts import build_embedder, build_reranker
 

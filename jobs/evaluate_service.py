@@ -20,7 +20,7 @@ from rag.evaluate.run import EvaluationRun, measure
 from rag.evaluate.stages import stage_depths
 from rag.evaluate.tasks import Task
 from rag.ids import ChunkId, DocumentId, VersionId
-from rag.index.versions import open_store
+from rag.index.store import open_store
 from rag.trace import Trace
 
 NO_HISTORY = "left out, because /v1/search takes no earlier turns: {}"

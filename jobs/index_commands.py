@@ -11,7 +11,7 @@ from rag.index.manifest import Manifest, ShardEntry, check_compatible, with_enco
 from rag.index.reclaim import reclaim
 from rag.index.revocations import Revocation
 from rag.index.revoke import Kind, revoke, unrevoke
-from rag.index.versions import IndexStore, open_store
+from rag.index.store import IndexStore, open_store
 
 
 def live_summary(config: RagConfig) -> dict[str, Any]:  # Any: JSON

@@ -44,13 +44,14 @@ from rag.data import ErrorRow
 from rag.errors import IndexMismatch, InputError, RagError
 from rag.evaluate.smoke import SmokeResult, read_smoke_tasks, smoke_test
 from rag.ids import DocumentId, VersionId
+from rag.index.commit import commit_version
 from rag.index.lag import lag_note, modified_at
 from rag.index.manifest import check_compatible
 from rag.index.reclaim import reclaim
 from rag.index.registry import DocumentRecord
 from rag.index.revoke import absorb_revocations
 from rag.index.segment import SegmentInfo
-from rag.index.versions import IndexStore, commit_version, open_store
+from rag.index.store import IndexStore, open_store
 from rag.parts import check_encoder
 from rag.read.rows import database_name
 

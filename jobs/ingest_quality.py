@@ -17,7 +17,7 @@ from rag.evaluate.holdings import read_holdings
 from rag.evaluate.tasks import Task
 from rag.ids import VersionId
 from rag.index.segment import open_chunks
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from rag.parse.table import read_table
 
 BIN_TOKENS = 16

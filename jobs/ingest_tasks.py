@@ -27,9 +27,10 @@ from rag.config import RagConfig
 from rag.data import Chunk, ErrorRow, Vectors
 from rag.errors import RagError
 from rag.ids import ChunkId, VersionId, shard_of
+from rag.index.contents import vectors_by_chunk_id
 from rag.index.registry import DocumentRecord
 from rag.index.segment import SegmentInfo, write_segment
-from rag.index.versions import open_store, vectors_by_chunk_id
+from rag.index.store import open_store
 from rag.parts import build_chunker, build_embedder, build_parser
 from rag.protocols import Chunker, Parser
 from rag.read.objects import read_object

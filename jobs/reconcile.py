@@ -17,11 +17,13 @@ from jobs.printing import print_error, print_failure, print_json, print_pairs, p
 from rag.config import RagConfig, load_config
 from rag.errors import RagError
 from rag.ids import VersionId
+from rag.index.commit import commit_version
+from rag.index.consistency import check_version
 from rag.index.manifest import Manifest, with_encoder_of
 from rag.index.reclaim import reclaim
 from rag.index.registry import DocumentRecord
 from rag.index.revoke import absorb_revocations
-from rag.index.versions import IndexStore, check_version, commit_version, open_store
+from rag.index.store import IndexStore, open_store
 
 SHOWN = 20
 

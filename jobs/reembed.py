@@ -39,12 +39,13 @@ from rag.evaluate.encoders import EncoderComparison, compare_encoders
 from rag.evaluate.metrics import mean
 from rag.evaluate.observe import Stage
 from rag.evaluate.smoke import read_smoke_tasks
+from rag.index.commit import commit_version
 from rag.index.manifest import Manifest, SegmentEntry, check_compatible, with_encoder_of
 from rag.index.reclaim import reclaim
 from rag.index.reembed import BATCH_CHUNKS, Embedded, EmbedTask, Reembedding, StagedVectors, embed_task
 from rag.index.revoke import absorb_revocations
 from rag.index.segment import SegmentInfo
-from rag.index.versions import IndexStore, commit_version, open_store
+from rag.index.store import IndexStore, open_store
 from rag.parts import build_embedder, check_encoder
 
 logger = logging.getLogger(__name__)

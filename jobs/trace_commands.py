@@ -27,7 +27,7 @@ from rag.evaluate.root_cause import (
 )
 from rag.ids import TraceId, VersionId
 from rag.index.contents import read_chunks
-from rag.index.versions import open_store
+from rag.index.store import open_store
 from rag.local import LocalStages, config_of_version, open_shards
 from rag.parts import build_embedder, build_reranker
 from rag.pipeline import Pipeline

@@ -13,7 +13,7 @@ from rag.errors import RagError
 from rag.ids import VersionId
 from rag.index.manifest import check_compatible, with_encoder_of
 from rag.index.shard import LocalShard
-from rag.index.versions import IndexStore, open_store
+from rag.index.store import IndexStore, open_store
 from rag.local import LocalStages, open_shards
 from rag.parts import build_embedder, build_generator, build_reranker
 from rag.pipeline import Pipeline

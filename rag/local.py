@@ -11,7 +11,7 @@ from rag.errors import ModelError
 from rag.ids import ChunkId, VersionId
 from rag.index.manifest import check_compatible, with_encoder_of
 from rag.index.shard import LocalShard, open_shard
-from rag.index.versions import open_store
+from rag.index.store import open_store
 from rag.parts import build_embedder, build_generator, build_generator_token_counter, build_reranker
 from rag.pipeline import Pipeline, Timed
 from rag.protocols import Embedder, Generator, Reranker, Shard, TokenCounter

@@ -7,10 +7,11 @@ from rag.config import RagConfig
 from rag.data import Access, Chunk, DocumentMetadata, EncodedQuery, Principal, Vector, Vectors
 from rag.evaluate.beir import Collection, CorpusDocument
 from rag.ids import DocumentId, VersionId, chunk_id, digest, document_id, shard_of
+from rag.index.commit import commit_version
 from rag.index.registry import DocumentRecord
 from rag.index.segment import SegmentInfo, write_segment
 from rag.index.shard import LocalShard, open_shard
-from rag.index.versions import commit_version, open_store
+from rag.index.store import open_store
 from rag.protocols import Embedder
 
 TENANT = "bench"

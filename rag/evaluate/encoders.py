@@ -17,7 +17,7 @@ from rag.ids import ChunkId, VersionId
 from rag.index.manifest import with_encoder_of
 from rag.index.segment import open_chunks
 from rag.index.shard import LocalShard
-from rag.index.versions import IndexStore, open_store
+from rag.index.store import IndexStore, open_store
 from rag.local import open_shards, retrieval_pipeline
 from rag.parts import build_embedder
 from rag.protocols import Embedder

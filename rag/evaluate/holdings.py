@@ -12,7 +12,7 @@ from rag.evaluate.tasks import Task
 from rag.ids import ChunkId, VersionId
 from rag.index.contents import read_chunks
 from rag.index.segment import open_chunks
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 
 
 @dataclass(frozen=True, slots=True)

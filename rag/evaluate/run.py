@@ -18,7 +18,7 @@ from rag.evaluate.slices import slices_of
 from rag.evaluate.stages import Needs, metric_names, need_recall, outscored, ranking_scores, separation, stage_depths
 from rag.evaluate.tasks import Task
 from rag.ids import ChunkId, VersionId
-from rag.index.versions import open_store
+from rag.index.store import open_store
 from rag.pipeline import Pipeline
 
 DECIMALS = 4  # of what is kept, so that a run that was written and read again equals itself

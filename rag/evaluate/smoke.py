@@ -12,7 +12,7 @@ from rag.evaluate.run import EvaluationRun, evaluate
 from rag.evaluate.sampling import sample
 from rag.evaluate.tasks import Task, golden_tasks
 from rag.ids import VersionId
-from rag.index.versions import open_store
+from rag.index.store import open_store
 from rag.local import retrieval_pipeline
 from rag.parts import build_embedder
 from rag.rerank.overlap import OverlapReranker

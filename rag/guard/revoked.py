@@ -6,7 +6,7 @@ from rag.data import Principal
 from rag.errors import NotFound
 from rag.ids import ChunkId
 from rag.index.contents import read_chunks
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from rag.trace import Scores, Trace
 
 WITHHELD = "withheld: a passage was revoked"

@@ -14,6 +14,7 @@ from pyroaring import BitMap
 from rag.data import NO_FILTER, Chunk, MetadataFilter, Principal
 from rag.ids import DocumentId
 from rag.index.revocations import NOTHING_REVOKED, Revocations
+from rag.index.row_flags import row_flags
 from rag.index.selection import Rows
 
 _MAGIC = b"QUIREAC2"
@@ -65,9 +66,7 @@ class RowMask:
 
 def row_mask(rows: BitMap, num_rows: int) -> RowMask:
     """The rows of the bitmap as a mask over `num_rows` rows."""
-    flags = np.zeros(num_rows, np.bool_)
-    flags[np.asarray(rows.to_array(), np.int64)] = True
-    return RowMask(flags)
+    return RowMask(row_flags(rows, num_rows))
 
 
 class AccessTable:

@@ -6,13 +6,12 @@ import numpy as np
 import pyarrow as pa
 
 from rag.config import RagConfig
-from rag.data import Vectors
 from rag.ids import SegmentId
-from rag.index.files import reading
+from rag.index.commit import commit_version
+from rag.index.contents import live_rows, stored_vectors
 from rag.index.manifest import Manifest, SegmentEntry
-from rag.index.segment import VECTORS, SegmentInfo, open_chunks, write_segment
-from rag.index.selection import Rows
-from rag.index.versions import IndexStore, commit_version
+from rag.index.segment import SegmentInfo, open_chunks, write_segment
+from rag.index.store import IndexStore
 from rag.tables import table_to_chunks
 
 MAX_DEAD_SHARE = 0.1  # a segment with more dead rows is written anew
@@ -31,13 +30,13 @@ def plan_compaction(
         worn = [entry for entry in shard.segments if _is_worn(entry, max_chunks, everything)]
         groups: list[list[SegmentEntry]] = []
         size = 0
-        for entry in sorted(worn, key=lambda entry: (num_live(entry), entry.info.id)):
-            if groups and size + num_live(entry) <= max_chunks:
+        for entry in sorted(worn, key=lambda entry: (entry.num_live, entry.info.id)):
+            if groups and size + entry.num_live <= max_chunks:
                 groups[-1].append(entry)
-                size += num_live(entry)
+                size += entry.num_live
             else:
                 groups.append([entry])
-                size = num_live(entry)
+                size = entry.num_live
         if useful := [group for group in groups if len(group) > 1 or group[0].num_tombstones]:
             plan[shard.shard] = useful
     return plan
@@ -82,26 +81,7 @@ def merge_segments(
     return write_segment(store.segments_dir, chunks, np.concatenate(vectors), config.index)
 
 
-def num_live(entry: SegmentEntry) -> int:
-    """Rows of the segment that are not dead."""
-    return entry.info.num_chunks - entry.num_tombstones
-
-
-def live_rows(store: IndexStore, manifest: Manifest, entry: SegmentEntry) -> Rows:
-    """The rows of the segment that are not dead in the version, ascending."""
-    dead = np.asarray(store.tombstones(manifest, entry).to_array(), np.int64)
-    return np.setdiff1d(np.arange(entry.info.num_chunks), dead, assume_unique=True)
-
-
-def stored_vectors(store: IndexStore, info: SegmentInfo, rows: Rows) -> Vectors:
-    """The vectors of the rows, as float32."""
-    path = store.segment(info) / VECTORS
-    with reading(path):
-        stored = np.load(path, mmap_mode="r")
-        return np.asarray(stored[rows], np.float32)
-
-
 def _is_worn(entry: SegmentEntry, max_chunks: int, everything: bool) -> bool:
     if entry.num_tombstones and (everything or entry.num_tombstones > MAX_DEAD_SHARE * entry.info.num_chunks):
         return True
-    return num_live(entry) <= SMALL_SHARE * max_chunks
+    return entry.num_live <= SMALL_SHARE * max_chunks

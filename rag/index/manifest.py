@@ -45,6 +45,11 @@ class SegmentEntry(Record):
     tombstones: NamedFile | None = None
     num_tombstones: int = 0
 
+    @property
+    def num_live(self) -> int:
+        """Rows that are not dead."""
+        return self.info.num_chunks - self.num_tombstones
+
 
 class ShardEntry(Record):
     """The segments of one shard, by id."""
@@ -55,7 +60,7 @@ class ShardEntry(Record):
     @property
     def num_chunks(self) -> int:
         """Live chunks."""
-        return sum(entry.info.num_chunks - entry.num_tombstones for entry in self.segments)
+        return sum(entry.num_live for entry in self.segments)
 
 
 class Counts(Record):
@@ -109,6 +114,11 @@ class Manifest(Record):
     @property
     def shards(self) -> tuple[ShardEntry, ...]:
         return self.content.shards
+
+    @property
+    def segments(self) -> tuple[SegmentEntry, ...]:
+        """Those of every shard."""
+        return tuple(entry for shard in self.shards for entry in shard.segments)
 
     @property
     def counts(self) -> Counts:

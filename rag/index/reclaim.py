@@ -7,7 +7,7 @@ live, the one to roll back to, one of the newest `index.keep_versions`, leased, 
 
 import logging
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from rag.config import IndexConfig
 from rag.ids import SegmentId, VersionId
 from rag.index.files import Record
-from rag.index.manifest import Manifest, SegmentEntry
+from rag.index.manifest import Manifest
 from rag.index.revoke import forget_absorbed
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ def reclaim(store: IndexStore, config: IndexConfig, *, dry_run: bool = False) ->
     needed = [manifest for manifest in manifests if manifest.version in kept]
     segments: list[SegmentId] = []
     if not store.is_reembedding():
-        named = {entry.info.id for manifest in needed for entry in _entries(manifest)}
+        named = {entry.info.id for manifest in needed for entry in manifest.segments}
         segments = [name for name in store.segment_names() if name not in named and _is_old(store, name, config)]
     registries = {manifest.content.registry.name for manifest in needed}
     unnamed = [name for name in store.registry_names() if name not in registries]
@@ -122,10 +122,6 @@ def _kept(store: IndexStore, manifests: list[Manifest], config: IndexConfig, now
         if manifest.version == live:
             kept |= {manifest.version, *((manifest.parent,) if manifest.parent else ())}
     return kept
-
-
-def _entries(manifest: Manifest) -> Iterator[SegmentEntry]:
-    return (entry for shard in manifest.shards for entry in shard.segments)
 
 
 def _is_old(store: IndexStore, name: SegmentId, config: IndexConfig) -> bool:

@@ -22,11 +22,11 @@ from rag.config import RagConfig
 from rag.data import Vectors
 from rag.errors import RagError
 from rag.ids import SegmentId
-from rag.index.compact import live_rows
+from rag.index.contents import live_rows
 from rag.index.files import sync, write_atomically
 from rag.index.manifest import Manifest, SegmentEntry
 from rag.index.segment import SegmentInfo, open_chunks, write_segment
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from rag.protocols import Embedder
 from rag.tables import table_to_chunks
 
@@ -110,7 +110,7 @@ class Reembedding:
 
         One segment's ids and lengths are in memory at a time.
         """
-        for entry in (entry for shard in manifest.shards for entry in shard.segments):
+        for entry in manifest.segments:
             if self._built_file(entry).is_file():
                 continue
             rows = live_rows(self._store, manifest, entry)
@@ -144,7 +144,7 @@ class Reembedding:
         found, vectors = self._staged.find([segment], ids)
         if found.all():
             return found, vectors
-        live = {entry.info.id for shard in manifest.shards for entry in shard.segments}
+        live = {entry.info.id for entry in manifest.segments}
         elsewhere = [name for name in self._staged.segments() if name not in live]
         if not elsewhere:
             return found, vectors

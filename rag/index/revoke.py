@@ -4,17 +4,16 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Literal
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag.data import Access
 from rag.errors import InputError, NotFound
-from rag.index.contents import read_chunks
+from rag.index.contents import live_flags, read_chunks
 from rag.index.manifest import Manifest
 from rag.index.revocations import Revocation, RevocationList, readers_digest
 from rag.index.segment import open_chunks
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 
 Kind = Literal["document", "group"]
 
@@ -123,10 +122,9 @@ def _is_group(store: IndexStore, manifest: Manifest, name: str, tenant: str | No
 
 
 def _live_access(store: IndexStore, manifest: Manifest) -> Iterator[pa.Table]:
-    for entry in (entry for shard in manifest.shards for entry in shard.segments):
-        live = np.ones(entry.info.num_chunks, np.bool_)
-        live[np.asarray(store.tombstones(manifest, entry).to_array(), np.int64)] = False
-        yield open_chunks(store.segment(entry.info)).select(["tenant", "groups"]).filter(pa.array(live))
+    for entry in manifest.segments:
+        live = pa.array(live_flags(store, manifest, entry))
+        yield open_chunks(store.segment(entry.info)).select(["tenant", "groups"]).filter(live)
 
 
 def _opens(table: pa.Table, name: str, tenant: str | None) -> bool:

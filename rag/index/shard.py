@@ -19,8 +19,9 @@ from rag.index.analysis import Analyzer
 from rag.index.manifest import Manifest, check_compatible
 from rag.index.remote import open_remote
 from rag.index.revocations import RevocationFeed, RevocationList, Revocations
+from rag.index.row_flags import row_flags
 from rag.index.segment import Segment, find_row, open_segment
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from rag.search.merge import merge_top_k
 from rag.tables import CHUNK_SCHEMA, table_to_chunks
 
@@ -209,9 +210,7 @@ class _LiveSegment:
 
     def live(self) -> npt.NDArray[np.bool_]:
         """Which rows are not dead."""
-        flags = np.ones(len(self.chunks), np.bool_)
-        flags[np.asarray(self._tombstones.to_array(), np.int64)] = False
-        return flags
+        return ~row_flags(self._tombstones, len(self.chunks))
 
     def _rows_of(self, documents: Collection[DocumentId]) -> BitMap:
         """The rows of the documents, dead ones too."""

@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rag.data import Access, Chunk, DocumentMetadata
 from rag.evaluate.beir import read_documents
 from rag.ids import ChunkId, chunk_id, document_id
+from rag.index.contents import live_rows
 from rag.index.manifest import Manifest
 from rag.index.segment import open_chunks
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from rag.tables import table_to_chunks
 from rag.train.synthesize import sample_key
 
@@ -24,12 +24,8 @@ class VersionChunks:
     """The live chunks of a version, read from its segments without opening it for search."""
 
     def __init__(self, store: IndexStore, manifest: Manifest) -> None:
-        entries = [entry for shard in manifest.shards for entry in shard.segments]
-        self._tables = [open_chunks(store.segment(entry.info)) for entry in entries]
-        self._live = [
-            np.setdiff1d(np.arange(len(table)), np.asarray(store.tombstones(manifest, entry).to_array(), np.int64))
-            for table, entry in zip(self._tables, entries, strict=True)
-        ]
+        self._tables = [open_chunks(store.segment(entry.info)) for entry in manifest.segments]
+        self._live = [live_rows(store, manifest, entry) for entry in manifest.segments]
 
     def sampled(self, seed: int) -> Iterator[Chunk]:
         """Every live chunk in the random order of the seed; only ids are held in memory."""

@@ -17,7 +17,7 @@ from jobs.trace_commands import replay_stored
 from rag.data import Question
 from rag.evaluate.golden import GoldenQuestion, holds_span, read_golden, read_principals
 from rag.ids import TraceId
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from rag.local import local_pipeline
 from rag.trace import SpanRecorder
 from tests.cluster.conftest import SAMPLE, LiveService

@@ -17,7 +17,7 @@ from rag.config import EmbedConfig, GenerateConfig, IndexConfig, LimitsConfig, R
 from rag.data import Principal, Question
 from rag.errors import DeadlineExceeded, Overloaded, RagError
 from rag.ids import TraceId, VersionId
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from rag.local import local_pipeline
 from rag.parts import build_embedder
 from rag.pipeline import DoneEvent, Event

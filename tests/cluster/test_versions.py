@@ -14,7 +14,7 @@ from rag.data import EncodedQuery
 from rag.evaluate.collection_index import commit_chunks
 from rag.ids import VersionId
 from rag.index.revoke import revoke
-from rag.index.versions import open_store
+from rag.index.store import open_store
 from rag.parts import build_embedder
 from tests.rag.index.factories import EVERYONE, make_chunk
 from tests.tiny_models import tiny_encoder

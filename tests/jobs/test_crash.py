@@ -20,8 +20,9 @@ from jobs.ingest_engine import LocalEngine
 from rag.config import RagConfig
 from rag.data import EncodedQuery, Principal
 from rag.ids import ChunkId, VersionId
+from rag.index.consistency import check_version
 from rag.index.contents import read_chunks
-from rag.index.versions import IndexStore, check_version, open_store
+from rag.index.store import IndexStore, open_store
 from rag.local import open_shards
 from rag.parts import build_embedder
 from tests.jobs.test_ingest import Progress, write_page

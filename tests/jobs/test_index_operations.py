@@ -18,7 +18,7 @@ from rag.data import EncodedQuery, Principal
 from rag.errors import IndexDamaged
 from rag.index.contents import read_chunks
 from rag.index.revoke import revoke
-from rag.index.versions import open_store
+from rag.index.store import open_store
 from rag.local import open_shards
 from rag.parts import build_embedder
 from tests.jobs.test_ingest import Progress, write_page

@@ -22,7 +22,7 @@ from rag.errors import ConfigError, IndexMismatch, InputError, RagError
 from rag.ids import ChunkId, VersionId
 from rag.index.registry import DocumentRecord
 from rag.index.segment import open_chunks, read_vectors
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from rag.parts import build_chunker, build_embedder, build_parser
 from rag.read.objects import read_object
 from rag.read.sources import list_sources

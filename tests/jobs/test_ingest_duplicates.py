@@ -10,7 +10,7 @@ from jobs.ingest_report import IngestReport
 from rag.config import CleanConfig, RagConfig
 from rag.ids import document_id
 from rag.index.registry import DocumentRecord
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from tests.jobs.test_ingest import live_chunks, run
 
 TEXT = "\n\n".join(

@@ -17,7 +17,7 @@ from jobs.ray_session import RayFailure, cluster_shape, quiet_ray_data
 from rag.config import RagConfig
 from rag.errors import ModelError, RagError
 from rag.index.manifest import Content
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 
 SMALL = Cut(block_documents=4, segment_chunks=20)
 

@@ -16,10 +16,10 @@ from rag.config import EmbedConfig, RagConfig
 from rag.data import Chunk, EncodedQuery, Principal
 from rag.errors import IndexMismatch, ModelError, NotFound
 from rag.ids import ChunkId
-from rag.index.contents import read_chunks
+from rag.index.contents import read_chunks, vectors_by_chunk_id
 from rag.index.manifest import Manifest, with_encoder_of
 from rag.index.reembed import Embedded, EmbedTask, Reembedding, StagedVectors
-from rag.index.versions import IndexStore, open_store, vectors_by_chunk_id
+from rag.index.store import IndexStore, open_store
 from rag.local import open_shards
 from rag.parts import build_embedder
 from tests.jobs.test_ingest import Progress, write_page

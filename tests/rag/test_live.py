@@ -13,7 +13,7 @@ from rag.errors import IndexDamaged, IndexMismatch, NotFound
 from rag.evaluate.collection_index import commit_chunks
 from rag.ids import VersionId
 from rag.index.manifest import check_compatible
-from rag.index.versions import IndexStore, open_store
+from rag.index.store import IndexStore, open_store
 from rag.live import LocalVersions, VersionFollower
 from rag.parts import build_embedder
 from rag.pipeline import DoneEvent, RetrievalEvent

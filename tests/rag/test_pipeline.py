@@ -13,7 +13,7 @@ from rag.data import Access, Chunk, EncodedQuery, Prompt, Query, Question, Shard
 from rag.errors import DeadlineExceeded, InputError, ModelError, ShardUnavailable
 from rag.ids import ChunkId
 from rag.index.shard import open_shard
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from rag.local import InProcessShard, LocalStages
 from rag.parts import build_embedder, build_generator, build_reranker
 from rag.pipeline import DoneEvent, Event, Pipeline, RetrievalEvent, Timed, TokenEvent

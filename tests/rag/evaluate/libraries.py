@@ -10,7 +10,7 @@ from rag.config import EmbedConfig, GenerateConfig, IndexConfig, RagConfig, Rera
 from rag.data import Chunk, EncodedQuery, Prompt, Question
 from rag.ids import VersionId
 from rag.index.shard import LocalShard, open_shard
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from rag.local import LocalStages
 from rag.parts import build_embedder, build_generator, build_reranker
 from rag.pipeline import DoneEvent, Pipeline

@@ -16,7 +16,7 @@ from rag.evaluate.observe import observe
 from rag.evaluate.run import evaluate
 from rag.evaluate.tasks import collection_tasks
 from rag.index.contents import read_chunks
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from rag.local import retrieval_pipeline
 from rag.rerank.overlap import OverlapReranker
 from tests.rag.evaluate.libraries import cheap_config, with_settings

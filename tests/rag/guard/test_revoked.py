@@ -12,7 +12,7 @@ from rag.guard.revoked import WITHHELD, without_revoked
 from rag.ids import TraceId, VersionId
 from rag.index.manifest import Manifest
 from rag.index.revoke import revoke, unrevoke
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from rag.trace import Trace, TraceVersions
 from tests.rag.index.factories import TENANT, commit, make_chunk, make_config, unit_vectors
 

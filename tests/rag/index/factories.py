@@ -9,10 +9,11 @@ import numpy as np
 from rag.config import EmbedConfig, IndexConfig, RagConfig
 from rag.data import Access, Chunk, DocumentMetadata, EncodedQuery, Principal, Region, Vector, Vectors
 from rag.ids import DocumentId, VersionId, chunk_id, document_id, shard_of
+from rag.index.commit import commit_version
 from rag.index.manifest import Manifest
 from rag.index.registry import DocumentRecord
 from rag.index.segment import SegmentInfo, write_segment
-from rag.index.versions import IndexStore, commit_version
+from rag.index.store import IndexStore
 
 TENANT = "acme"
 EVERYONE = Principal(subject="ann", tenant=TENANT, groups=frozenset({"staff"}))

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from rag.config import IndexConfig, RagConfig
 from rag.data import Candidate
 from rag.ids import VersionId, document_id
+from rag.index.commit import commit_version
 from rag.index.compact import compact, plan_compaction
+from rag.index.consistency import check_version
 from rag.index.contents import read_chunks
 from rag.index.manifest import Manifest
 from rag.index.segment import VECTORS
 from rag.index.shard import open_shard
-from rag.index.versions import IndexStore, check_version, commit_version
+from rag.index.store import IndexStore
 from rag.search.merge import merge_top_k
 from tests.rag.index.factories import TENANT, commit, make_chunk, make_config, make_query, make_records, unit_vectors
 
@@ -89,7 +91,7 @@ def test_groups_stay_below_the_most_chunks_of_a_segment(tmp_path: Path) -> None:
     _, manifest = built(tmp_path, 4, {1, 2})
     for max_chunks in (8, 12, 100):
         for groups in plan_compaction(manifest, max_chunks, everything=True).values():
-            sizes = [sum(e.info.num_chunks - e.num_tombstones for e in group) for group in groups]
+            sizes = [sum(entry.num_live for entry in group) for group in groups]
             assert all(size <= max_chunks or len(group) == 1 for size, group in zip(sizes, groups, strict=True))
 
 
@@ -110,11 +112,6 @@ def test_vectors_keep_their_bits(tmp_path: Path) -> None:
     after = compact(store, before, plan_compaction(before, 100), config)
 
     def rows(manifest: Manifest) -> set[bytes]:
-        return {
-            row.tobytes()
-            for shard in manifest.shards
-            for entry in shard.segments
-            for row in np.load(store.segment(entry.info) / VECTORS)
-        }
+        return {row.tobytes() for entry in manifest.segments for row in np.load(store.segment(entry.info) / VECTORS)}
 
     assert rows(after) < rows(before)  # those of the dead document are gone

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from rag.config import IndexConfig
 from rag.errors import NotFound
 from rag.ids import VersionId
-from rag.index.contents import read_chunks
-from rag.index.versions import IndexStore
+from rag.index.contents import read_chunks, vectors_by_chunk_id
+from rag.index.store import IndexStore
 from tests.rag.index.factories import commit, make_chunk, make_config, unit_vectors
 
 CHUNKS = [
@@ -36,6 +38,18 @@ def test_dead_rows_are_left_out_and_stay_in_the_version_before(tmp_path: Path) -
     )
     assert read_chunks(store, after.version, uris=["b.md"]) == [fresh]
     assert len(read_chunks(store, before.version)) == 3
+
+
+def test_unchanged_chunks_keep_their_vectors(tmp_path: Path) -> None:
+    config, store = make_config(tmp_path, IndexConfig(num_shards=2)), IndexStore(make_config(tmp_path).index_root)
+    version, vectors = commit(store, CHUNKS, unit_vectors(3), config, num_segments=2).version, unit_vectors(3)
+    wanted = [chunk.id for chunk in (*CHUNKS, make_chunk("of no version"))]
+    found = {k: v for shard in (0, 1) for k, v in vectors_by_chunk_id(store, version, shard, wanted).items()}
+    assert found.keys() == {chunk.id for chunk in CHUNKS}
+    for chunk, vector in zip(CHUNKS, vectors, strict=True):
+        assert np.array_equal(found[chunk.id], vector)
+    with pytest.raises(NotFound, match="no shard 2"):
+        vectors_by_chunk_id(store, version, 2, wanted)
 
 
 def test_a_version_that_is_not_there_is_not_found(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from rag.config import ChunkConfig, EmbedConfig, IndexConfig
 from rag.errors import IndexMismatch
 from rag.index.manifest import Manifest, check_compatible, with_encoder_of
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from rag.models import MODELS
 from tests.rag.index.factories import commit, make_chunk, make_config, unit_vectors
 

@@ -8,11 +8,12 @@ import pytest
 from rag.config import IndexConfig, RagConfig
 from rag.errors import NotFound
 from rag.ids import SegmentId, VersionId, document_id
+from rag.index.consistency import check_version
 from rag.index.manifest import Manifest
 from rag.index.reclaim import LEASE_S, end_lease, leased_versions, reclaim, renew_lease
 from rag.index.segment import write_segment
 from rag.index.shard import open_shard
-from rag.index.versions import IndexStore, check_version
+from rag.index.store import IndexStore
 from tests.rag.index.factories import TENANT, commit, make_chunk, make_config, make_query, unit_vectors
 
 

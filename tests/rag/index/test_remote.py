@@ -10,11 +10,12 @@ from moto.server import ThreadedMotoServer
 from rag.config import IndexConfig, RagConfig, RemoteConfig
 from rag.errors import ConfigError, IndexDamaged, NotFound, RagError
 from rag.ids import document_id
+from rag.index.commit import commit_version
 from rag.index.reclaim import reclaim, renew_lease
 from rag.index.remote import RemoteFiles, open_remote
 from rag.index.revoke import absorb_revocations, revoke
 from rag.index.shard import open_shard
-from rag.index.versions import IndexStore, commit_version, open_store
+from rag.index.store import IndexStore, open_store
 from tests.rag.index.factories import TENANT, commit, make_chunk, make_config, make_query, make_records, unit_vectors
 
 CHUNKS = [make_chunk(f"page {n}", uri=f"doc-{n}.md") for n in range(6)]
@@ -78,7 +79,7 @@ def test_what_one_machine_publishes_another_one_answers_from(config: RagConfig, 
     assert open_store(reader).current() == first.version
     store.publish(second.version)
     assert open_store(reader).current() == second.version
-    assert open_store(reader).tombstones(second, next(e for s in second.shards for e in s.segments if e.num_tombstones))
+    assert open_store(reader).tombstones(second, next(entry for entry in second.segments if entry.num_tombstones))
     assert open_store(reader).rollback() == first.version == store.current()
 
 
@@ -117,7 +118,7 @@ def test_a_copy_that_is_not_what_was_written_is_refused(config: RagConfig, tmp_p
     first = commit(store, CHUNKS, unit_vectors(6), config)
     store.publish(first.version)
     assert store.remote is not None
-    info = next(entry.info for shard in first.shards for entry in shard.segments)
+    info = first.segments[0].info
     content = store.remote.read(f"segments/{info.id}/vectors.npy")
     assert content is not None
     store.remote.write(f"segments/{info.id}/vectors.npy", content[:-1] + b"\x7f")

@@ -14,11 +14,12 @@ from rag.data import Access, Chunk, Principal
 from rag.errors import IndexDamaged, InputError, NotFound, RagError
 from rag.guard.access import may_read
 from rag.ids import document_id
+from rag.index.commit import commit_version
 from rag.index.manifest import Manifest
 from rag.index.revocations import Revocation, RevocationFeed, RevocationList, Revocations
 from rag.index.revoke import absorb_revocations, forget_absorbed, revoke, unrevoke
 from rag.index.shard import LocalShard, open_shard
-from rag.index.versions import IndexStore, commit_version
+from rag.index.store import IndexStore
 from tests.rag.index.factories import EVERYONE, TENANT, commit, make_chunk, make_config, make_query, unit_vectors
 
 A = [make_chunk(f"secret {n}", uri="a.md", ordinal=n, groups=("staff",)) for n in range(2)]

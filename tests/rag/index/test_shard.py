@@ -21,7 +21,7 @@ from rag.index.dense.index import DenseIndex
 from rag.index.manifest import Manifest
 from rag.index.revocations import NOTHING_REVOKED, Revocations
 from rag.index.shard import LocalShard, open_shard
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from rag.search.merge import combine
 from tests.rag.index.factories import EVERYONE, TENANT, commit, make_chunk, make_config, make_query, unit_vectors
 

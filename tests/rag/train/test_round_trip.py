@@ -8,7 +8,7 @@ import pytest
 from rag.config import IndexConfig
 from rag.embed.hashing import HashingEmbedder
 from rag.errors import InputError
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from rag.local import open_shards
 from rag.train.corpus import VersionChunks, read_collection_chunks
 from rag.train.round_trip import CorpusSearch, ShardSearch

@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 
 from rag.config import IndexConfig, RagConfig
 from rag.data import Chunk
-from rag.errors import IndexDamaged, IndexMismatch, InputError, NotFound
-from rag.ids import DocumentId, VersionId, document_id
+from rag.errors import IndexDamaged, IndexMismatch, InputError
+from rag.ids import DocumentId, document_id
 from rag.index.analysis import Analyzer
+from rag.index.commit import commit_version
+from rag.index.consistency import check_version
 from rag.index.lexical import count_terms
 from rag.index.manifest import Manifest
-from rag.index.versions import IndexStore, check_version, commit_version, vectors_by_chunk_id
+from rag.index.store import IndexStore
 from tests.rag.index.factories import (
     TENANT,
     commit,
@@ -23,11 +25,7 @@ from tests.rag.index.factories import (
     unit_vectors,
     write_segments,
 )
-
-OLD = [make_chunk(f"page {n} of {uri}", uri=uri, ordinal=n) for uri in ("a", "b", "c") for n in range(3)]
-A = document_id(TENANT, "a")
-NEW_A = [make_chunk("rewritten", uri="a")]
-KEPT = [chunk for chunk in OLD if chunk.document_id != A]
+from tests.rag.index.two_versions import KEPT, NEW_A, OLD, A, second_version
 
 
 @pytest.fixture
@@ -43,96 +41,6 @@ def store(config: RagConfig) -> IndexStore:
 @pytest.fixture
 def first(store: IndexStore, config: RagConfig) -> Manifest:
     return commit(store, OLD, unit_vectors(9), config)
-
-
-def second_version(store: IndexStore, config: RagConfig, first: Manifest) -> Manifest:
-    return commit(store, NEW_A, unit_vectors(1, seed=1), config, parent=first.version, removed=[A], kept=KEPT)
-
-
-def test_before_anything_is_published_the_error_says_what_to_do(store: IndexStore) -> None:
-    assert store.current_or_none() is None
-    assert store.versions() == []
-    with pytest.raises(NotFound, match=r"main/CURRENT: no index version is live; .*`quire ingest`"):
-        store.current()
-
-
-def test_a_committed_version_is_live_only_when_it_is_published(store: IndexStore, first: Manifest) -> None:
-    assert store.current_or_none() is None
-    store.publish(first.version)
-    assert store.current() == first.version
-    assert store.root.joinpath("CURRENT").read_text() == f"{first.version}\n"
-    assert store.manifest(first.version) == first
-
-
-def test_rollback_brings_the_parent_back(store: IndexStore, config: RagConfig, first: Manifest) -> None:
-    second = second_version(store, config, first)
-    store.publish(second.version)
-    assert store.versions() == [second.version, first.version]
-    assert store.rollback() == first.version == store.current()
-    with pytest.raises(NotFound, match="nothing to roll back to"):
-        store.rollback()
-    assert store.current() == first.version
-
-
-def test_a_version_without_a_manifest_can_not_be_published(
-    store: IndexStore, config: RagConfig, first: Manifest
-) -> None:
-    store.publish(first.version)
-    second = second_version(store, config, first)
-    (store.version_dir(second.version) / "manifest.json").unlink()  # as a run leaves it that ends before its last step
-    with pytest.raises(NotFound, match=second.version):
-        store.publish(second.version)
-    assert store.current() == first.version
-    assert store.versions() == [first.version]
-    assert second_version(store, config, first).version == second.version
-    store.publish(second.version)
-
-
-def test_a_crash_while_publishing_leaves_the_live_version(
-    store: IndexStore, config: RagConfig, first: Manifest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.publish(first.version)
-    second = second_version(store, config, first)
-
-    def crash(self: Path, target: Path) -> Path:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", crash)
-        with pytest.raises(KeyboardInterrupt):
-            store.publish(second.version)
-    assert store.current() == first.version
-    assert [path.name for path in store.root.glob(".tmp-*")] == []
-
-
-def test_the_smoke_tests_figures_change_neither_the_id_nor_the_content(
-    store: IndexStore, config: RagConfig, first: Manifest
-) -> None:
-    store.record_smoke(first.version, {"recall@10": 0.9})
-    recorded = store.manifest(first.version)
-    assert (recorded.smoke, recorded.content) == ({"recall@10": 0.9}, first.content)
-    assert second_version(store, config, first).parent == first.version
-    assert commit(store, OLD, unit_vectors(9), config).smoke == {"recall@10": 0.9}  # the same version once more
-
-
-@pytest.mark.parametrize("name", ["../../etc", "v-0123", "", "v-0123456789abcdef/../x"])
-def test_what_is_not_the_name_of_a_version_is_not_looked_up(store: IndexStore, name: str) -> None:
-    with pytest.raises(NotFound, match="is not the name of an index version"):
-        store.manifest(VersionId(name))
-
-
-def test_a_damaged_pointer_or_manifest_is_named(store: IndexStore, first: Manifest) -> None:
-    store.publish(first.version)
-    path = store.version_dir(first.version) / "manifest.json"
-    path.write_text(path.read_text().replace('"documents": 3', '"documents": 4'))
-    with pytest.raises(IndexDamaged, match="does not have the version id"):
-        store.manifest(first.version)
-    path.write_text("{")
-    with pytest.raises(IndexDamaged, match=r"manifest\.json"):
-        store.manifest(first.version)
-    (store.root / "CURRENT").write_text("")
-    with pytest.raises(IndexDamaged, match="CURRENT"):
-        store.current()
 
 
 def test_the_same_input_gives_the_same_version(tmp_path: Path, first: Manifest, store: IndexStore) -> None:
@@ -208,25 +116,6 @@ def test_a_parent_of_other_settings_or_dimensions_is_refused(
         commit_version(store, narrow, [A], records, config, 4, first.version)
 
 
-def test_unchanged_chunks_keep_their_vectors(store: IndexStore, config: RagConfig, first: Manifest) -> None:
-    vectors = unit_vectors(9)
-    wanted = [chunk.id for chunk in OLD] + [NEW_A[0].id]
-    found = {k: v for shard in (0, 1) for k, v in vectors_by_chunk_id(store, first.version, shard, wanted).items()}
-    assert found.keys() == {chunk.id for chunk in OLD}
-    for chunk, vector in zip(OLD, vectors, strict=True):
-        assert np.array_equal(found[chunk.id], vector)
-    with pytest.raises(NotFound, match="no shard 2"):
-        vectors_by_chunk_id(store, first.version, 2, wanted)
-
-
-def test_a_registry_comes_back_and_damage_to_it_is_found(store: IndexStore, first: Manifest) -> None:
-    assert store.registry(first.version) == sorted(make_records(OLD, 2), key=lambda record: record.document_id)
-    (path,) = store.documents_dir.iterdir()
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(IndexDamaged, match=path.name):
-        store.registry(first.version)
-
-
 def test_a_missing_segment_is_found_before_a_version_is_written(store: IndexStore, config: RagConfig) -> None:
     first = commit(store, OLD, unit_vectors(9), config)
     segments = {shard.shard: [entry.info for entry in shard.segments] for shard in first.shards}
@@ -238,7 +127,7 @@ def test_a_missing_segment_is_found_before_a_version_is_written(store: IndexStor
 
 
 def test_an_unknown_shard_is_refused(store: IndexStore, config: RagConfig, first: Manifest) -> None:
-    info = next(entry.info for shard in first.shards for entry in shard.segments)
+    info = first.segments[0].info
     with pytest.raises(InputError, match=r"shards \[5\]"):
         commit_version(store, {5: [info]}, [DocumentId("x")], [], config, 4)
 
