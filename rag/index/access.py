@@ -178,6 +178,7 @@ class ShardAccess:
 
     @property
     def revocations(self) -> Revocations:
+        """Those that the masks leave out."""
         return self._revocations
 
     def revoke(self, revocations: Revocations) -> "ShardAccess":

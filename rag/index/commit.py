@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from rag.config import RagConfig
-from rag.errors import IndexMismatch, InputError, NotFound
+from rag.errors import IndexMismatch, InputError
 from rag.ids import DocumentId, SegmentId, VersionId
 from rag.index.consistency import check_registry, extends_parent
 from rag.index.files import checksum
@@ -27,6 +27,7 @@ from rag.index.manifest import (
     encoder_info,
 )
 from rag.index.registry import DocumentRecord, records_to_table, table_to_bytes
+from rag.index.revoke import carry_revocations
 from rag.index.row_flags import row_flags
 from rag.index.segment import LEXICAL, SegmentInfo, check_segment, open_chunks
 from rag.index.statistics import CorpusStatistics, merge_statistics, subtract_statistics
@@ -65,21 +66,11 @@ def commit_version(
     _check_shards(new_segments, config.index.num_shards)
 
     carried = [] if before is None else _carry_over(store, before, removed_documents, replaced_segments)
-    shards = [
-        ShardEntry(
-            shard=shard,
-            segments=tuple(
-                sorted(
-                    [
-                        *(one.entry() for one in carried if one.shard == shard and one.lives),
-                        *(_added(store, info, dim) for info in new_segments.get(shard, ())),
-                    ],
-                    key=lambda entry: entry.info.id,
-                )
-            ),
-        )
-        for shard in range(config.index.num_shards)
-    ]
+    shards: list[ShardEntry] = []
+    for shard in range(config.index.num_shards):
+        entries = [one.entry() for one in carried if one.shard == shard and one.lives]
+        entries += [_added(store, info, dim) for info in new_segments.get(shard, ())]
+        shards.append(ShardEntry(shard=shard, segments=tuple(sorted(entries, key=lambda entry: entry.info.id))))
     tombstones = {one.info.id: one.dead for one in carried if one.lives and one.dead}
     table = records if isinstance(records, pa.Table) else records_to_table(records)
     if before is None or replaced_segments or not extends_parent(store, before, new_segments, removed_documents, table):
@@ -93,8 +84,8 @@ def commit_version(
         shards=tuple(shards),
         counts=Counts(
             documents=len(table),
-            chunks=sum(shard.num_chunks for shard in shards),
-            tombstones=sum(entry.num_tombstones for shard in shards for entry in shard.segments),
+            chunks=sum(entry.num_chunks for entry in shards),
+            tombstones=sum(entry.num_tombstones for shard_entry in shards for entry in shard_entry.segments),
         ),
         statistics=NamedFile(name=_STATISTICS, info=checksum(counted)),
         registry=NamedFile(name=f"{checksum(registry).checksum}.parquet", info=checksum(registry)),
@@ -159,6 +150,7 @@ def _carry_over(
 
 
 def _added(store: IndexStore, info: SegmentInfo, dim: int) -> SegmentEntry:
+    """The new segment as an entry; it is on the object store by then, where there is one."""
     if info.dim != dim:
         raise IndexMismatch(f"segment {info.id} holds vectors of {info.dim} dimensions, the version {dim}")
     check_segment(store.segment(info), info, verify=False)
@@ -216,15 +208,16 @@ def _write_version(
     registry: bytes,
     tombstones: Mapping[SegmentId, BitMap],
 ) -> Manifest:
-    try:
+    """Writes all that the version has of its own, its manifest last; one that is there already is returned as it is."""
+    if store.is_committed(manifest.version):
         return store.manifest(manifest.version)
-    except NotFound:
-        pass
-    for entry in (entry for shard in manifest.shards for entry in shard.segments):
+    for entry in manifest.segments:
         if entry.tombstones is not None:
             content = tombstones[entry.info.id].serialize()
             store.write_version_file(manifest.version, entry.tombstones.name, content)
     store.write_version_file(manifest.version, manifest.content.statistics.name, statistics)
     store.write_registry(manifest.content.registry.name, registry)
+    parent = None if manifest.parent is None else store.manifest(manifest.parent)
+    carry_revocations(store, parent, manifest, store.begun.at if store.begun else manifest.created_at)
     store.write_manifest(manifest)
     return manifest

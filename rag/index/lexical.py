@@ -158,6 +158,13 @@ class BM25:
         return sums
 
 
+def build_bm25(rows: Iterable[Sequence[str]], config: LexicalIndexConfig) -> BM25:
+    """BM25 over rows in memory that are the whole corpus; row i holds the i-th sequence of terms."""
+    frequencies = count_terms(rows)
+    everything = np.ones(len(frequencies.lengths), np.bool_)
+    return BM25(frequencies, frequencies.statistics(everything), config)
+
+
 def _impacts(
     frequencies: TermFrequencies, statistics: CorpusStatistics, config: LexicalIndexConfig
 ) -> npt.NDArray[np.float32]:

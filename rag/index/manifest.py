@@ -155,7 +155,7 @@ def check_compatible(manifest: Manifest, config: RagConfig) -> None:
     built, wanted = manifest.encoder, config.embed
     encoder = "name that one under `embed` in rag.yaml, or bring the index to the configured one with `quire reembed`"
     rebuild = f"build a version under these settings with `{REBUILD_COMMAND}`"
-    fingerprint = "fingerprint of the parse, chunk, embed and index settings"
+    fingerprint = "fingerprint of the parse, clean, chunk, embed and index settings"
     pairs = [
         ("encoder", built.model, wanted.model, encoder),
         ("embedder", built.embedder, wanted.embedder, encoder),

@@ -7,7 +7,7 @@ live, the one to roll back to, one of the newest `index.keep_versions`, leased, 
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -54,11 +54,6 @@ def renew_lease(store: IndexStore, holder: str, versions: Collection[VersionId])
     store.write_live(f"{_LEASES}/{holder}.json", lease.model_dump_json().encode())
 
 
-def end_lease(store: IndexStore, holder: str) -> None:
-    """Says that the holder uses nothing any longer."""
-    store.delete_live(f"{_LEASES}/{holder}.json")
-
-
 def leased_versions(store: IndexStore, now: datetime) -> set[VersionId]:
     """Every version that a lease holds; leases that have run out are deleted."""
     held: set[VersionId] = set()
@@ -80,39 +75,30 @@ def reclaim(store: IndexStore, config: IndexConfig, *, dry_run: bool = False) ->
 
     While a re-embedding is under way, which builds without that lock, segments stay.
     """
-    now = datetime.now(UTC)
-    manifests = [store.manifest(version) for version in store.versions()]
-    kept = _kept(store, manifests, config, now)
-    gone = [manifest.version for manifest in manifests if manifest.version not in kept]
-    needed = [manifest for manifest in manifests if manifest.version in kept]
-    segments: list[SegmentId] = []
-    if not store.is_reembedding():
-        named = {entry.info.id for manifest in needed for entry in manifest.segments}
-        segments = [name for name in store.segment_names() if name not in named and _is_old(store, name, config)]
-    registries = {manifest.content.registry.name for manifest in needed}
-    unnamed = [name for name in store.registry_names() if name not in registries]
-    places = [
-        *(store.version_dir(version) for version in gone),
-        *(store.segments_dir / name for name in segments),
-        *(store.documents_dir / name for name in unnamed),
-    ]
-    found = Reclaimed(tuple(gone), tuple(segments), tuple(unnamed), sum(map(_size, places)))
-    if dry_run or not found:
-        return found
-    for version in gone:
-        store.delete_version(version)
-    for name in segments:
-        store.delete_segment(name)
-    for registry in unnamed:
-        store.delete_registry(registry)
-    if needed:
-        forget_absorbed(store, min(manifest.created_at for manifest in needed))
-    logger.info("reclaimed %d versions and %d segments, %d bytes", len(gone), len(segments), found.size_bytes)
+    with store.keeping_reembedding_out() as alone:
+        with store.publishing():  # nothing is made live that is about to go
+            manifests = [store.manifest(version) for version in store.versions()]
+            kept = _kept(store, manifests, config)
+            found = _unneeded(store, manifests, kept, config, segments=alone)
+            if dry_run or not found:
+                return found
+            for version in found.versions:
+                store.delete_version(version)
+        for name in found.segments:
+            store.delete_segment(name)
+        for registry in found.registries:
+            store.delete_registry(registry)
+    if kept:
+        forget_absorbed(store, min(manifest.created_at for manifest in kept))
+    logger.info(
+        "reclaimed %d versions and %d segments, %d bytes", len(found.versions), len(found.segments), found.size_bytes
+    )
     return found
 
 
-def _kept(store: IndexStore, manifests: list[Manifest], config: IndexConfig, now: datetime) -> set[VersionId]:
-    """`manifests` are newest first."""
+def _kept(store: IndexStore, manifests: Sequence[Manifest], config: IndexConfig) -> list[Manifest]:
+    """Those that the policy keeps, of all manifests, newest first."""
+    now = datetime.now(UTC)
     kept = leased_versions(store, now)
     kept |= {manifest.version for manifest in manifests[: config.keep_versions]}
     grace = timedelta(seconds=config.reclaim_grace_s)
@@ -121,7 +107,31 @@ def _kept(store: IndexStore, manifests: list[Manifest], config: IndexConfig, now
     for manifest in manifests:
         if manifest.version == live:
             kept |= {manifest.version, *((manifest.parent,) if manifest.parent else ())}
-    return kept
+    return [manifest for manifest in manifests if manifest.version in kept]
+
+
+def _unneeded(
+    store: IndexStore,
+    manifests: Sequence[Manifest],
+    kept: Sequence[Manifest],
+    config: IndexConfig,
+    *,
+    segments: bool,
+) -> Reclaimed:
+    """The other versions, the registries that no kept one names and, where asked for, such segments."""
+    versions = {manifest.version for manifest in kept}
+    gone = [manifest.version for manifest in manifests if manifest.version not in versions]
+    named = {entry.info.id for manifest in kept for entry in manifest.segments}
+    stored = store.segment_names() if segments else []
+    unnamed = [name for name in stored if name not in named and _is_old(store, name, config)]
+    registries = {manifest.content.registry.name for manifest in kept}
+    unlisted = [name for name in store.registry_names() if name not in registries]
+    places = [
+        *(store.version_dir(version) for version in gone),
+        *(store.segments_dir / name for name in unnamed),
+        *(store.documents_dir / name for name in unlisted),
+    ]
+    return Reclaimed(tuple(gone), tuple(unnamed), tuple(unlisted), sum(map(_size, places)))
 
 
 def _is_old(store: IndexStore, name: SegmentId, config: IndexConfig) -> bool:

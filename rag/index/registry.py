@@ -46,12 +46,7 @@ def table_from_bytes(content: bytes) -> pa.Table:
     return pq.read_table(pa.BufferReader(content), schema=DOCUMENT_SCHEMA)
 
 
-def records_to_bytes(records: Iterable[DocumentRecord]) -> bytes:
-    """The records as a parquet file, by document id."""
-    return table_to_bytes(records_to_table(records))
-
-
 def records_from_bytes(content: bytes) -> list[DocumentRecord]:
-    """The records of a file that `records_to_bytes` made, by document id."""
+    """The records of a file that `table_to_bytes` made, by document id."""
     rows = table_from_bytes(content).to_pylist()
     return [DocumentRecord(**{**row, "chunk_ids": tuple(row["chunk_ids"])}) for row in rows]

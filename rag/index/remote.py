@@ -75,6 +75,7 @@ class RemoteFiles:
             temporary.unlink(missing_ok=True)
 
     def exists(self, name: str) -> bool:
+        """Whether there is an object of the name."""
         try:
             return bool(self._files.exists(self._path(name)))
         except Exception as error:

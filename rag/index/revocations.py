@@ -30,8 +30,13 @@ class Revocation(Record):
     label: str  # the document's uri, or the group: for people
     tenant: str | None = None  # of the group; None: in every tenant
     revoked_at: datetime
-    readers: str = ""  # digest of who could read the document when it was revoked
+    readers: str = ""  # digests, joined by spaces, of who could read the document in versions from before
     absorbed_at: datetime | None = None  # when the first version was made that needs it no longer
+
+    @property
+    def known_readers(self) -> frozenset[str]:
+        """Readers that are no answer to the revocation, as `readers_digest` tells them apart."""
+        return frozenset(self.readers.split())
 
     def covers(self, created_at: datetime) -> bool:
         """Whether a version that was made at this time needs it."""
@@ -109,6 +114,11 @@ class RevocationFeed:
         self._reading = threading.Lock()
         self._known = read()
         self._read_at = clock()
+
+    @property
+    def known(self) -> RevocationList:
+        """The last list that was read."""
+        return self._known
 
     def current(self) -> RevocationList:
         """The list, at most an interval old; the same object while nothing changes."""

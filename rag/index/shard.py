@@ -1,5 +1,6 @@
 """One shard of one version, open for search: dense and BM25 candidates among the rows that the asker may read."""
 
+import threading
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -45,6 +46,7 @@ class LocalShard:
         self._sections = _Sections(self._segments)
         self._feed: RevocationFeed | None = None
         self._followed: RevocationList | None = None  # the last list that was put into force
+        self._following = threading.Lock()
 
     def __repr__(self) -> str:
         return f"LocalShard({self.shard}, {self.manifest.version}, {len(self._segments)} segments, {self.num_chunks})"
@@ -64,9 +66,9 @@ class LocalShard:
         """
         started = time.perf_counter()
         self._check_query(query)
-        self._follow_revocations()
+        access = self._current_access()
         terms = self._analyzer.terms(query.text)
-        masks = self._access.masks(query.principal, query.filter)
+        masks = access.masks(query.principal, query.filter)
         parts = [
             segment.search(query, terms, k_dense, k_bm25, allowed)
             for segment, allowed in zip(self._segments, masks, strict=True)
@@ -83,8 +85,7 @@ class LocalShard:
         """The readable ones of the chunks, with up to `neighbours` on either side in the same section, each once, by
         document and ordinal. A chunk that the principal may not read is left out like one that does not exist."""
         self._check_query(query)
-        self._follow_revocations()
-        masks = self._access.masks(query.principal)
+        masks = self._current_access().masks(query.principal)
         wanted: set[tuple[int, int]] = set()
         for place, segment in enumerate(self._segments):
             rows = [row for chunk_id in set(chunk_ids) if (row := find_row(segment.chunks, chunk_id)) is not None]
@@ -104,14 +105,20 @@ class LocalShard:
     def follow(self, feed: RevocationFeed) -> None:
         """From now on, every search and fetch takes out what the feed says is revoked in this version."""
         self._feed, self._followed = feed, None
-        self._follow_revocations()
+        self._current_access()
 
-    def _follow_revocations(self) -> None:
-        if self._feed is not None:
-            listed = self._feed.current()
+    def _current_access(self) -> ShardAccess:
+        """Who may read what, under the revocations that the feed knows."""
+        if self._feed is None:
+            return self._access
+        self._feed.current()
+        with self._following:
+            # Asked once more in here: a thread that was held up may come with a list that is no longer the last one.
+            listed = self._feed.known
             if listed is not self._followed:
                 self.revoke(listed.for_version(self.manifest.created_at))
                 self._followed = listed
+            return self._access
 
     def probe(self) -> None:
         """Searches every segment for a chunk of its own. Raises IndexMismatch for a segment that does not find it."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -45,9 +44,9 @@ class CorpusStatistics:
         return content
 
 
-def read_statistics(path: Path) -> CorpusStatistics:
-    """The statistics that `to_bytes` wrote into the file."""
-    table = pa.ipc.open_file(pa.py_buffer(path.read_bytes())).read_all().combine_chunks()
+def statistics_from_bytes(content: bytes) -> CorpusStatistics:
+    """The statistics of a file that `to_bytes` made."""
+    table = pa.ipc.open_file(pa.py_buffer(content)).read_all().combine_chunks()
     counts = table.schema.metadata
     return _from_table(table, int(counts[b"num_chunks"]), int(counts[b"total_length"]))
 

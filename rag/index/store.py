@@ -6,7 +6,8 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from rag.index.registry import DocumentRecord, records_from_bytes, table_from_by
 from rag.index.remote import RemoteFiles, open_remote
 from rag.index.revocations import RevocationFeed, RevocationList
 from rag.index.segment import SegmentInfo
-from rag.index.statistics import CorpusStatistics, read_statistics
+from rag.index.statistics import CorpusStatistics, statistics_from_bytes
 from rag.index.storage import Storage
 
 _VERSION = re.compile(r"v-[0-9a-f]{16}")
@@ -37,6 +38,14 @@ _COMPLETE = "segment.json"  # beside a segment's objects on an object store: all
 _HISTORY_LINES = 1_000
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A run that builds versions: when it began, and what was live at its last look."""
+
+    at: datetime
+    live: VersionId | None
+
+
 class IndexStore(Storage):
     """One index, with all its versions."""
 
@@ -45,6 +54,7 @@ class IndexStore(Storage):
         self.segments_dir = root / "segments"
         self.versions_dir = root / "versions"
         self.documents_dir = root / "documents"
+        self.begun: Begun | None = None  # the run that builds versions through this object, while it does
 
     # ------------------------------------------------------------ which version is live
 
@@ -69,23 +79,38 @@ class IndexStore(Storage):
     def publish(self, version: VersionId, note: Mapping[str, Any] | None = None) -> None:  # Any: JSON
         """Makes a committed version the live one, in one step. Raises NotFound where it was never committed.
 
-        The history keeps when that was, and the `note`.
+        The history keeps when that was, and the `note`. A run that builds versions does not undo what somebody else
+        made live meanwhile, by a rollback for example: it gets a RagError.
         """
-        self.manifest(version)
-        self.write_live(_CURRENT, f"{version}\n".encode("ascii"))
-        self._note(version, note or {})
+        with self.publishing():
+            if self.begun is not None and (live := self.current_or_none()) != self.begun.live:
+                raise RagError(
+                    f"index version {live} went live while this run built {version} on {self.begun.live}; nothing was "
+                    f"published. Run it again, or make its version live all the same with `quire publish {version}`"
+                )
+            self._make_live(version, note or {})
+            if self.begun is not None:
+                self.begun = replace(self.begun, live=version)
 
     def rollback(self) -> VersionId:
         """Makes the parent of the live version live again, and returns it. Raises NotFound where it has none."""
-        version = self.current()
-        parent = self.manifest(version).parent
-        if parent is None:
-            raise NotFound(f"index version {version} is the first of its line; there is nothing to roll back to")
-        try:
-            self.publish(parent, {"rollback": True})
-        except NotFound as error:
-            raise NotFound(f"{error}: it was reclaimed; index.keep_versions says how many are kept") from error
-        return parent
+        with self.publishing():
+            version = self.current()
+            parent = self.manifest(version).parent
+            if parent is None:
+                raise NotFound(f"index version {version} is the first of its line; there is nothing to roll back to")
+            try:
+                self._make_live(parent, {"rollback": True})
+            except NotFound as error:
+                raise NotFound(f"{error}: it was reclaimed; index.keep_versions says how many are kept") from error
+            return parent
+
+    def _make_live(self, version: VersionId, note: Mapping[str, Any]) -> None:  # Any: JSON
+        self.manifest(version)
+        if not self.is_committed(version):  # another machine reclaimed what this one has a copy of
+            raise NotFound(f"{self.remote!r}: there is no index version {version}")
+        self.write_live(_CURRENT, f"{version}\n".encode("ascii"))
+        self._note(version, note)
 
     def history(self) -> list[dict[str, Any]]:  # Any: JSON
         """What was published when, oldest first: `version`, `at`, and what was noted with it."""
@@ -109,7 +134,12 @@ class IndexStore(Storage):
         if self.remote is None:
             return [VersionId(path.parent.name) for path in self.versions_dir.glob(f"*/{_MANIFEST}")]
         names = [VersionId(name) for name in self.remote.names("versions")]
-        return [name for name in names if self.remote.exists(f"versions/{name}/{_MANIFEST}")]
+        return [name for name in names if self.is_committed(name)]
+
+    def is_committed(self, version: VersionId) -> bool:
+        """Whether the version is there; a copy on this machine may outlive it on the object store."""
+        path = self.version_dir(version) / _MANIFEST
+        return path.exists() if self.remote is None else self.remote.exists(self.name_of(path))
 
     def manifest(self, version: VersionId) -> Manifest:
         """The manifest of a committed version. Raises NotFound and IndexDamaged."""
@@ -149,9 +179,9 @@ class IndexStore(Storage):
         """The corpus-wide counts of the version. Raises IndexDamaged."""
         file = manifest.content.statistics
         path = self.immutable(self.version_dir(manifest.version) / file.name)
-        read_checked(path, file.info)
+        content = read_checked(path, file.info)
         with reading(path):
-            return read_statistics(path)
+            return statistics_from_bytes(content)
 
     def tombstones(self, manifest: Manifest, entry: SegmentEntry) -> BitMap:
         """The rows of a segment that are dead in the version. Raises IndexDamaged."""
@@ -287,27 +317,41 @@ class IndexStore(Storage):
         """
         lock = self.root / "building" / "lock"
         with holding(lock, "" if wait else f"another run is writing this index ({lock} is locked)"):
+            self.begun = Begun(datetime.now(UTC), self.current_or_none())
+            try:
+                yield
+            finally:
+                self.begun = None
+
+    @contextmanager
+    def publishing(self) -> Iterator[None]:
+        """One change of what is live after the other, and none while versions are deleted."""
+        with holding(self.root / "locks" / "publishing"):
             yield
 
     @contextmanager
     def reembedding(self) -> Iterator[None]:
         """One re-embedding at a time, beside runs that build. Raises RagError for the second."""
-        with holding(self.root / "locks" / "reembedding", "a re-embedding of this index is under way"):
+        refusal = "a re-embedding of this index is under way, or what it no longer needs is being deleted"
+        with holding(self.root / "locks" / "reembedding", refusal):
             yield
-
-    def is_reembedding(self) -> bool:
-        """Whether a re-embedding is under way on this machine."""
-        try:
-            with self.reembedding():
-                return False
-        except RagError:
-            return True
 
     @contextmanager
-    def changing_revocations(self) -> Iterator[None]:
-        """One change of the revocations after the other."""
+    def keeping_reembedding_out(self) -> Iterator[bool]:
+        """Whether no re-embedding is under way on this machine; where none is, none begins before the block ends."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(self.reembedding())
+                alone = True
+            except RagError:
+                alone = False
+            yield alone
+
+    @contextmanager
+    def changing_revocations(self) -> Iterator[RevocationList]:
+        """The list, for one change of it after the other."""
         with holding(self.root / "locks" / "revocations"):
-            yield
+            yield self.revocations()
 
 
 def open_store(config: RagConfig) -> IndexStore:

@@ -8,10 +8,10 @@ import numpy as np
 
 from rag.config import EmbedConfig, IndexConfig, RagConfig
 from rag.data import Access, Chunk, DocumentMetadata, EncodedQuery, Principal, Region, Vector, Vectors
+from rag.evaluate.collection_index import records_of
 from rag.ids import DocumentId, VersionId, chunk_id, document_id, shard_of
 from rag.index.commit import commit_version
 from rag.index.manifest import Manifest
-from rag.index.registry import DocumentRecord
 from rag.index.segment import SegmentInfo, write_segment
 from rag.index.store import IndexStore
 
@@ -74,26 +74,6 @@ def unit_vectors(num_rows: int, dim: int = 4, seed: int = 0) -> Vectors:
     return unit
 
 
-def make_records(chunks: Sequence[Chunk], num_shards: int) -> list[DocumentRecord]:
-    """The registry of the chunks' documents."""
-    by_document: dict[DocumentId, list[Chunk]] = {}
-    for chunk in chunks:
-        by_document.setdefault(chunk.document_id, []).append(chunk)
-    return [
-        DocumentRecord(
-            document_id=document,
-            uri=members[0].metadata.uri,
-            root="folder",
-            content_hash="c",
-            metadata_hash="m",
-            watermark="w",
-            shard=shard_of(document, num_shards),
-            chunk_ids=tuple(chunk.id for chunk in members),
-        )
-        for document, members in by_document.items()
-    ]
-
-
 def write_segments(
     store: IndexStore, chunks: Sequence[Chunk], vectors: Vectors, config: RagConfig, num_segments: int = 1
 ) -> dict[int, list[SegmentInfo]]:
@@ -128,7 +108,7 @@ def commit(
         store,
         write_segments(store, chunks, vectors, config, num_segments),
         removed,
-        make_records([*kept, *chunks], config.index.num_shards),
+        records_of([*kept, *chunks], config.index.num_shards),
         config,
         vectors.shape[1],
         parent,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rag.config import IndexConfig, RagConfig
 from rag.data import Chunk
 from rag.errors import IndexDamaged, IndexMismatch, InputError
+from rag.evaluate.collection_index import records_of
 from rag.ids import DocumentId, document_id
 from rag.index.analysis import Analyzer
 from rag.index.commit import commit_version
@@ -21,7 +22,6 @@ from tests.rag.index.factories import (
     commit,
     make_chunk,
     make_config,
-    make_records,
     unit_vectors,
     write_segments,
 )
@@ -85,7 +85,7 @@ def test_tombstones_add_up_over_versions(store: IndexStore, config: RagConfig, f
     for uri in ("b", "c"):
         gone = document_id(TENANT, uri)
         live = [chunk for chunk in live if chunk.document_id != gone]
-        version = commit_version(store, {}, [gone], make_records(live, 2), config, 4, version).version
+        version = commit_version(store, {}, [gone], records_of(live, 2), config, 4, version).version
     assert store.manifest(version).counts.chunks == 3
     assert [record.uri for record in store.registry(version)] == ["a"]
 
@@ -94,9 +94,9 @@ def test_a_chunk_that_the_registry_does_not_list_is_refused(
     store: IndexStore, config: RagConfig, first: Manifest
 ) -> None:
     with pytest.raises(InputError, match=r"is live 1 times in shard [01], and the registry lists it 0 times"):
-        commit_version(store, {}, [], make_records(KEPT, 2), config, 4, first.version)
+        commit_version(store, {}, [], records_of(KEPT, 2), config, 4, first.version)
     with pytest.raises(InputError, match="is live 0 times"):
-        commit_version(store, {}, [A], make_records(OLD, 2), config, 4, first.version)
+        commit_version(store, {}, [A], records_of(OLD, 2), config, 4, first.version)
     with pytest.raises(InputError, match="is live 2 times"):
         commit(store, OLD, unit_vectors(9, seed=8), config, parent=first.version)
     assert store.versions() == [first.version]
@@ -122,7 +122,7 @@ def test_a_missing_segment_is_found_before_a_version_is_written(store: IndexStor
     shutil.rmtree(store.versions_dir)
     shutil.rmtree(store.segments_dir / segments[0][0].id if segments[0] else store.segments_dir / segments[1][0].id)
     with pytest.raises(IndexDamaged):
-        commit_version(store, segments, [], make_records(OLD, 2), config, 4)
+        commit_version(store, segments, [], records_of(OLD, 2), config, 4)
     assert store.versions() == []
 
 

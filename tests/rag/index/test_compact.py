@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rag.config import IndexConfig, RagConfig
 from rag.data import Candidate
+from rag.evaluate.collection_index import records_of
 from rag.ids import VersionId, document_id
 from rag.index.commit import commit_version
 from rag.index.compact import compact, plan_compaction
@@ -20,7 +21,7 @@ from rag.index.segment import VECTORS
 from rag.index.shard import open_shard
 from rag.index.store import IndexStore
 from rag.search.merge import merge_top_k
-from tests.rag.index.factories import TENANT, commit, make_chunk, make_config, make_query, make_records, unit_vectors
+from tests.rag.index.factories import TENANT, commit, make_chunk, make_config, make_query, unit_vectors
 
 WORDS = ("leave", "visa", "parking", "budget", "audit")
 CHUNKS = [
@@ -40,7 +41,7 @@ def built(
         return config, first
     gone = {document_id(TENANT, f"doc-{n}.md") for n in removed}
     live = [chunk for chunk in CHUNKS if chunk.document_id not in gone]
-    return config, commit_version(store, {}, gone, make_records(live, 2), config, 4, first.version)
+    return config, commit_version(store, {}, gone, records_of(live, 2), config, 4, first.version)
 
 
 def rankings(config: RagConfig, version: VersionId) -> list[tuple[Candidate, ...]]:

@@ -48,7 +48,11 @@ def test_the_settings_of_the_build_are_compatible(manifest: Manifest, tmp_path: 
         (EmbedConfig(max_tokens=64), None, "window of the encoder 256"),
         (EmbedConfig(embedder="hashing"), None, "embedder 'sentence'"),
         (None, IndexConfig(num_shards=3), "number of shards 1, the configuration has 3"),
-        (None, IndexConfig(num_shards=1, vector_dtype="float16"), "fingerprint of the parse"),
+        (
+            None,
+            IndexConfig(num_shards=1, vector_dtype="float16"),
+            "of the parse, clean, chunk, embed and index settings",
+        ),
     ],
 )
 def test_other_settings_are_named_with_the_way_out(

@@ -1,16 +1,18 @@
 """Old versions go, and nothing goes that is live, leased, young, or the way back."""
 
+import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from rag.config import IndexConfig, RagConfig
-from rag.errors import NotFound
+from rag.errors import NotFound, RagError
 from rag.ids import SegmentId, VersionId, document_id
 from rag.index.consistency import check_version
 from rag.index.manifest import Manifest
-from rag.index.reclaim import LEASE_S, end_lease, leased_versions, reclaim, renew_lease
+from rag.index.reclaim import LEASE_S, leased_versions, reclaim, renew_lease
 from rag.index.segment import write_segment
 from rag.index.shard import open_shard
 from rag.index.store import IndexStore
@@ -88,7 +90,7 @@ def test_a_leased_version_stays_until_the_lease_ends_or_runs_out(
     renew_lease(store, "shard-1-y", [line[1].version])
     reclaim(store, config.index)
     assert set(store.versions()) == names(line, 0, 1, 3, 4)
-    end_lease(store, "shard-0-x")
+    store.delete_live("leases/shard-0-x.json")
     reclaim(store, config.index)
     assert set(store.versions()) == names(line, 1, 3, 4)
     later = datetime.now(UTC) + timedelta(seconds=LEASE_S + 1)
@@ -120,3 +122,44 @@ def test_who_has_a_version_open_goes_on_with_it(store: IndexStore, config: RagCo
     query = make_query(line[0].version, "edition")
     (found,) = shard.search(query, 5, 5).dense
     assert [chunk.text for chunk in shard.fetch(query, [found.chunk_id])] == ["edition 0"]
+
+
+class Halting(IndexStore):
+    """A store whose reclaim has made up its mind, and waits before it deletes the first version."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.decided, self.go_on = threading.Event(), threading.Event()
+
+    def delete_version(self, version: VersionId) -> None:
+        self.decided.set()
+        self.go_on.wait(1)  # not for ever: who publishes may have to wait for this
+        super().delete_version(version)
+
+
+@pytest.fixture
+def reclaiming(store: IndexStore, config: RagConfig, line: list[Manifest]) -> Iterator[Halting]:
+    """A reclaim that halts when it has decided what goes."""
+    halting = Halting(config.index_root)
+    thread = threading.Thread(target=reclaim, args=(halting, config.index))
+    thread.start()
+    assert halting.decided.wait(10)
+    yield halting
+    halting.go_on.set()
+    thread.join()
+
+
+def test_what_is_published_while_others_are_deleted_is_there_or_refused(
+    store: IndexStore, line: list[Manifest], reclaiming: Halting
+) -> None:
+    with pytest.raises(NotFound):
+        store.publish(line[0].version)
+    assert store.manifest(store.current()) == line[4]
+    assert [entry["version"] for entry in store.history()] == [manifest.version for manifest in line]
+
+
+def test_no_re_embedding_begins_while_segments_are_deleted(store: IndexStore, reclaiming: Halting) -> None:
+    """It may take up again a segment that nobody names yet."""
+    with pytest.raises(RagError, match="under way"), store.reembedding():
+        pass
+    reclaiming.go_on.set()

@@ -9,6 +9,7 @@ from moto.server import ThreadedMotoServer
 
 from rag.config import IndexConfig, RagConfig, RemoteConfig
 from rag.errors import ConfigError, IndexDamaged, NotFound, RagError
+from rag.evaluate.collection_index import records_of
 from rag.ids import document_id
 from rag.index.commit import commit_version
 from rag.index.reclaim import reclaim, renew_lease
@@ -16,7 +17,7 @@ from rag.index.remote import RemoteFiles, open_remote
 from rag.index.revoke import absorb_revocations, revoke
 from rag.index.shard import open_shard
 from rag.index.store import IndexStore, open_store
-from tests.rag.index.factories import TENANT, commit, make_chunk, make_config, make_query, make_records, unit_vectors
+from tests.rag.index.factories import TENANT, commit, make_chunk, make_config, make_query, unit_vectors
 
 CHUNKS = [make_chunk(f"page {n}", uri=f"doc-{n}.md") for n in range(6)]
 
@@ -75,7 +76,7 @@ def test_what_one_machine_publishes_another_one_answers_from(config: RagConfig, 
     assert open_store(reader).registry(first.version) == store.registry(first.version)
     assert [line["version"] for line in open_store(reader).history()] == [first.version]
 
-    second = commit_version(store, {}, [CHUNKS[0].document_id], make_records(CHUNKS[1:], 2), config, 4, first.version)
+    second = commit_version(store, {}, [CHUNKS[0].document_id], records_of(CHUNKS[1:], 2), config, 4, first.version)
     assert open_store(reader).current() == first.version
     store.publish(second.version)
     assert open_store(reader).current() == second.version
@@ -93,13 +94,13 @@ def test_revocations_and_leases_cross_machines(config: RagConfig, tmp_path: Path
     found = [c for legs in answers(reader) for leg in legs for c in leg]  # type: ignore[attr-defined]
     assert hidden not in {candidate.chunk_id for candidate in found}
     second = commit_version(
-        store, {}, [document_id(TENANT, "doc-0.md")], make_records(CHUNKS[1:], 2), config, 4, first.version
+        store, {}, [document_id(TENANT, "doc-0.md")], records_of(CHUNKS[1:], 2), config, 4, first.version
     )
     third = commit_version(
         store,
         {},
         [document_id(TENANT, "doc-1.md")],
-        make_records(CHUNKS[2:], 2),
+        records_of(CHUNKS[2:], 2),
         config,
         4,
         second.version,
@@ -111,6 +112,28 @@ def test_revocations_and_leases_cross_machines(config: RagConfig, tmp_path: Path
     store.delete_live("leases/shard-0.json")
     assert reclaim(store, config.index).versions == (first.version,)
     assert set(open_store(elsewhere(config, tmp_path / "third")).versions()) == {second.version, third.version}
+
+
+def test_a_version_that_was_reclaimed_elsewhere_is_not_published_from_its_copy(
+    config: RagConfig, tmp_path: Path
+) -> None:
+    store, reader = open_store(config), open_store(elsewhere(config, tmp_path))
+    line = [commit(store, CHUNKS, unit_vectors(6), config)]
+    for number in (1, 2):
+        gone, left = [CHUNKS[number - 1].document_id], records_of(CHUNKS[number:], 2)
+        line.append(commit_version(store, {}, gone, left, config, 4, line[-1].version))
+    for manifest in line:
+        store.publish(manifest.version)
+        assert reader.manifest(manifest.version) == manifest
+    assert reclaim(store, config.index).versions == (line[0].version,)
+    with pytest.raises(NotFound, match=line[0].version):
+        reader.publish(line[0].version)
+    assert reader.rollback() == line[1].version == store.current()
+    with pytest.raises(NotFound, match=r"reclaimed; index\.keep_versions"):
+        reader.rollback()
+    again = commit(reader, CHUNKS, unit_vectors(6), config)  # built once more where the copy is
+    reader.publish(again.version)
+    assert store.manifest(store.current()).content == line[0].content
 
 
 def test_a_copy_that_is_not_what_was_written_is_refused(config: RagConfig, tmp_path: Path) -> None:

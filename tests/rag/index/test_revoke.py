@@ -1,6 +1,7 @@
 """Revocations: at once, in every version that needs them, and gone when the index says the same by itself."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,15 +13,28 @@ from hypothesis import strategies as st
 from rag.config import IndexConfig, RagConfig
 from rag.data import Access, Chunk, Principal
 from rag.errors import IndexDamaged, InputError, NotFound, RagError
+from rag.evaluate.collection_index import records_of
 from rag.guard.access import may_read
 from rag.ids import document_id
+from rag.index.analysis import Analyzer
 from rag.index.commit import commit_version
+from rag.index.compact import compact, plan_compaction
+from rag.index.contents import read_chunks
 from rag.index.manifest import Manifest
 from rag.index.revocations import Revocation, RevocationFeed, RevocationList, Revocations
 from rag.index.revoke import absorb_revocations, forget_absorbed, revoke, unrevoke
 from rag.index.shard import LocalShard, open_shard
 from rag.index.store import IndexStore
-from tests.rag.index.factories import EVERYONE, TENANT, commit, make_chunk, make_config, make_query, unit_vectors
+from tests.rag.index.factories import (
+    EVERYONE,
+    TENANT,
+    commit,
+    make_chunk,
+    make_config,
+    make_query,
+    unit_vectors,
+    write_segments,
+)
 
 A = [make_chunk(f"secret {n}", uri="a.md", ordinal=n, groups=("staff",)) for n in range(2)]
 B = [make_chunk("public", uri="b.md", groups=("staff", "board"))]
@@ -257,3 +271,169 @@ def test_without_a_live_version_there_is_nothing_to_revoke(store: IndexStore) ->
     with pytest.raises(NotFound, match="no index version is live"):
         revoke(store, "a.md")
     assert store.revocations() == RevocationList()
+
+
+# ---------------------------------------------------------------- other versions, runs that are under way
+
+NEWS = make_chunk("news", uri="news.md", groups=("staff", "board"))
+
+
+def with_news(store: IndexStore, config: RagConfig, parent: Manifest) -> Manifest:
+    """The version after an ingest of another folder than the one with a.md."""
+    return commit(
+        store, [NEWS], unit_vectors(1), config, parent=parent.version, kept=read_chunks(store, parent.version)
+    )
+
+
+def compacted(store: IndexStore, config: RagConfig, parent: Manifest) -> Manifest:
+    return compact(store, parent, plan_compaction(parent, 1_000), config)
+
+
+def embedded_anew(store: IndexStore, config: RagConfig, parent: Manifest) -> Manifest:
+    chunks = read_chunks(store, parent.version)
+    made = write_segments(store, chunks, unit_vectors(len(chunks), seed=9), config)
+    records = store.registry(parent.version)
+    return commit_version(store, made, (), records, config, 4, parent=parent.version, fresh=True)
+
+
+@pytest.mark.parametrize("build", [with_news, compacted, embedded_anew])
+def test_what_is_built_after_a_rollback_opens_nothing(
+    store: IndexStore, config: RagConfig, build: Callable[[IndexStore, RagConfig, Manifest], Manifest]
+) -> None:
+    first = commit(store, [*A, *B], unit_vectors(3), config, num_segments=2)
+    store.publish(first.version)
+    revoke(store, "a.md")
+    second = follow_up(store, config, first, [], B)
+    store.publish(second.version)
+    assert len(absorb_revocations(store, second)) == 1
+    store.rollback()
+    third = build(store, config, first)
+    store.publish(third.version)
+    absorb_revocations(store, third)
+    assert "a.md" in {record.uri for record in store.registry(third.version)}
+    assert seen_texts(config, third) <= {"public", "news"}
+
+
+def test_a_run_that_read_before_the_revocation_does_not_end_it(
+    store: IndexStore, config: RagConfig, first: Manifest
+) -> None:
+    with store.writing():  # it has read by now that the board may see the page
+        revoke(store, "a.md")
+        second = follow_up(store, config, first, [make_chunk("secret 0", uri="a.md", groups=("board",))], B)
+        store.publish(second.version)
+        assert absorb_revocations(store, second) == []
+    with store.writing():
+        third = with_news(store, config, second)
+        store.publish(third.version)
+        assert absorb_revocations(store, third) == []
+    assert seen_texts(config, third, BOARD) == {"public", "news"}
+    with store.writing():
+        fourth = follow_up(store, config, third, [make_chunk("secret 0", uri="a.md", groups=("legal",))], [*B, NEWS])
+        assert len(absorb_revocations(store, fourth)) == 1
+
+
+def test_a_revocation_between_commit_and_publication_stays_in_force(
+    store: IndexStore, config: RagConfig, first: Manifest
+) -> None:
+    with store.writing():
+        second = follow_up(store, config, first, [make_chunk("secret 0", uri="a.md", groups=("board",))], B)
+        revoke(store, "a.md")
+        store.publish(second.version)
+        absorb_revocations(store, second)
+    with store.writing():
+        third = with_news(store, config, second)
+        absorb_revocations(store, third)
+    assert seen_texts(config, third, BOARD) == {"public", "news"}
+
+
+def test_the_readers_of_an_older_version_are_no_answer_to_a_revocation(
+    store: IndexStore, config: RagConfig, first: Manifest
+) -> None:
+    second = follow_up(store, config, first, [make_chunk("secret 0", uri="a.md", groups=("board",))], B)
+    store.publish(second.version)
+    revoke(store, "a.md")
+    store.rollback()
+    third = with_news(store, config, first)  # carries a.md over as it was: the staff may read it
+    assert absorb_revocations(store, third) == []
+    assert seen_texts(config, third) == {"public", "news"}
+
+
+def test_a_document_that_another_stands_in_for_stays_revoked_when_it_comes_back(
+    store: IndexStore, config: RagConfig
+) -> None:
+    (copy,) = records_of([make_chunk("public", uri="copy.md")], 1)
+    kept = records_of(B, 1)
+    segments = write_segments(store, B, unit_vectors(1), config)
+    stood_in_for = replace(copy, chunk_ids=(), duplicate_of=B[0].document_id)
+    first = commit_version(store, segments, (), [*kept, stood_in_for], config, 4)
+    store.publish(first.version)
+    revoke(store, "copy.md")
+    second = commit_version(
+        store,
+        write_segments(store, A, unit_vectors(2), config),
+        (),
+        [*kept, stood_in_for, *records_of(A, 1)],
+        config,
+        4,
+        first.version,
+    )
+    assert absorb_revocations(store, second) == []
+    back = make_chunk("public", uri="copy.md", groups=("staff", "board"))
+    third = commit(store, [back], unit_vectors(1), config, parent=second.version, removed=[B[0].document_id], kept=A)
+    assert absorb_revocations(store, third) == []
+    assert seen_texts(config, third) == {"secret 0", "secret 1"}
+
+
+class StalledFeed(RevocationFeed):
+    """A feed whose answer reaches the named thread late."""
+
+    def __init__(self, read: Callable[[], RevocationList], clock: Clock) -> None:
+        super().__init__(read, clock=clock)
+        self.stalled, self.go_on = threading.Event(), threading.Event()
+
+    def current(self) -> RevocationList:
+        found = super().current()
+        if threading.current_thread().name == "slow":
+            self.stalled.set()
+            assert self.go_on.wait(10)
+        return found
+
+
+def test_a_slow_thread_does_not_bring_back_what_was_revoked(
+    store: IndexStore, config: RagConfig, first: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    shard = open_shard(config.index_root, first.version, 0, config)
+    feed = StalledFeed(store.revocations, clock)
+    shard.follow(feed)
+    query = make_query(first.version, "secret public")
+    slow = threading.Thread(target=shard.search, args=(query, 10, 10), name="slow")
+    slow.start()
+    assert feed.stalled.wait(10)
+    revoke(store, "a.md")
+    clock.now = 1.0
+    terms = Analyzer.terms
+
+    def let_the_slow_one_go_on_first(self: Analyzer, text: str) -> list[str]:
+        if threading.current_thread().name != "slow":
+            feed.go_on.set()
+            slow.join()
+        return terms(self, text)
+
+    monkeypatch.setattr(Analyzer, "terms", let_the_slow_one_go_on_first)
+    assert set(shard.search(query, 10, 10).scores) == {B[0].id}
+
+
+def test_a_group_that_opened_nothing_in_an_older_version_stays_revoked(store: IndexStore, config: RagConfig) -> None:
+    first = commit(store, A, unit_vectors(2), config)
+    second = commit(store, B, unit_vectors(1), config, parent=first.version, kept=A)
+    for manifest in (first, second):
+        store.publish(manifest.version)
+    revoke(store, "board")
+    store.rollback()
+    third = commit(store, [make_chunk("other", uri="o.md")], unit_vectors(1), config, parent=first.version, kept=A)
+    assert absorb_revocations(store, third) == []
+    kept = read_chunks(store, third.version)
+    fourth = commit(store, B, unit_vectors(1), config, parent=third.version, kept=kept)
+    assert absorb_revocations(store, fourth) == []
+    assert seen_texts(config, fourth, BOARD) == set()

@@ -3,12 +3,14 @@ from pathlib import Path
 import pytest
 
 from rag.config import IndexConfig, RagConfig
-from rag.errors import IndexDamaged, NotFound
+from rag.errors import IndexDamaged, NotFound, RagError
+from rag.evaluate.collection_index import records_of
 from rag.ids import VersionId
+from rag.index.commit import commit_version
 from rag.index.manifest import Manifest
 from rag.index.store import IndexStore
-from tests.rag.index.factories import commit, make_config, make_records, unit_vectors
-from tests.rag.index.two_versions import OLD, second_version
+from tests.rag.index.factories import commit, make_config, unit_vectors
+from tests.rag.index.two_versions import OLD, A, second_version
 
 
 @pytest.fixture
@@ -113,8 +115,31 @@ def test_a_damaged_pointer_or_manifest_is_named(store: IndexStore, first: Manife
 
 
 def test_a_registry_comes_back_and_damage_to_it_is_found(store: IndexStore, first: Manifest) -> None:
-    assert store.registry(first.version) == sorted(make_records(OLD, 2), key=lambda record: record.document_id)
+    assert store.registry(first.version) == sorted(records_of(OLD, 2), key=lambda record: record.document_id)
     (path,) = store.documents_dir.iterdir()
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(IndexDamaged, match=path.name):
         store.registry(first.version)
+
+
+def test_a_run_does_not_undo_what_was_made_live_while_it_built(
+    store: IndexStore, config: RagConfig, first: Manifest
+) -> None:
+    second = second_version(store, config, first)
+    for manifest in (first, second):
+        store.publish(manifest.version)
+    with store.writing():
+        third = commit_version(store, {}, [A], [], config, 4, second.version, fresh=True)
+        IndexStore(config.index_root).rollback()
+        with pytest.raises(RagError, match=rf"{first.version} went live .*`quire publish {third.version}`"):
+            store.publish(third.version)
+    assert store.current() == first.version
+    store.publish(third.version)  # somebody who has looked at both
+    assert store.current() == third.version
+
+
+def test_a_run_may_publish_twice(store: IndexStore, config: RagConfig, first: Manifest) -> None:
+    with store.writing():
+        store.publish(first.version)
+        store.publish(second_version(store, config, first).version)
+    assert len(store.history()) == 2
