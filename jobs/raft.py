@@ -6,7 +6,6 @@ with `ray job submit -- python -m jobs.raft ...`.
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,18 +13,18 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from jobs.adapters import Outputs, progress_of
 from jobs.printing import LINE_EVERY_S, print_failure, print_json, print_pairs, print_rows, say, told_command
-from jobs.train_reranker import progress_of, replacing
 from rag.config import RagConfig, load_config
 from rag.errors import InputError, RagError
 from rag.models import merge_adapter, resolve
 from rag.parts import build_embedder
 from rag.train.labelled import LabelledQuestion, held_out, read_labelled
-from rag.train.pairs import LEFT_OUT
 from rag.train.raft import HELD_OUT, RaftBuilder, RaftExample, RaftGroup, RaftOptions, kinds, sample_documents
 from rag.train.raft_card import adapter_card, score_rows
 from rag.train.raft_scores import RaftScores, score
 from rag.train.raft_trainer import RaftState, RaftTrainer, RaftTrainingOptions
+from rag.train.sources import LEFT_OUT
 
 PROGRAM = "python -m jobs.raft"
 DEFAULT_BASE = "SmolLM2-135M-Instruct"
@@ -98,20 +97,16 @@ def run(
     config: RagConfig,
     data: DataOptions,
     options: RaftTrainingOptions,
-    out: Path,
+    outputs: Outputs,
     *,
     base: str = DEFAULT_BASE,
     start: Path | None = None,
     work: Path | None = None,
-    merged: Path | None = None,
-    force: bool = False,
     command: str = PROGRAM,
     as_json: bool = False,
 ) -> tuple[RaftScores, RaftScores]:
     """Train, write the adapter and print before and after. Raises InputError and ModelError."""
-    for path in (out, merged):
-        if path is not None and path.exists() and not force:
-            raise InputError(f"{path} exists; give another path, or --force to replace it")
+    outputs.check()
     started = time.perf_counter()
     directory = resolve(base, config.models)
     groups = make_groups(config, data)
@@ -134,16 +129,14 @@ def run(
         "before": asdict(before),
         "after": asdict(after),
     }
-    with replacing(out) as folder:
-        trainer.save(folder, base)
-        card = adapter_card(base, options, state, groups.questions, before, after, command)
-        (folder / "README.md").write_text(card, encoding="utf-8")
-        (folder / "training.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    if merged is not None:
-        with replacing(merged) as folder:
-            merge_adapter(directory, out, folder, "language_model")
+    outputs.write(
+        lambda folder: trainer.save(folder, base),
+        lambda folder: merge_adapter(directory, outputs.adapter, folder, "language_model"),
+        adapter_card(base, options, state, groups.questions, before, after, command),
+        facts,
+    )
     if as_json:
-        print_json({**facts, "out": str(out), "merged": str(merged or "")})
+        print_json({**facts, **outputs.to_json()})
         return before, after
     print_rows("Before and after", ("on held-out documents", "before", "after"), score_rows(before, after))
     print_pairs(
@@ -153,8 +146,8 @@ def run(
             "examples": state.examples_done,
             "tokens/s": f"{state.tokens_done / max(state.seconds, 1e-9):.0f}",
             "seconds": f"{state.seconds:.0f}, {time.perf_counter() - started:.0f} with data and measuring",
-            "adapter": out,
-            **({} if merged is None else {"generate.model": merged.resolve()}),
+            "adapter": outputs.adapter,
+            **({} if outputs.merged is None else {"generate.model": outputs.merged.resolve()}),
         },
     )
     return before, after
@@ -242,12 +235,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             load_config(chosen.config),
             data,
             options,
-            chosen.out,
+            Outputs(chosen.out, chosen.merged, chosen.force),
             base=chosen.base,
             start=chosen.start,
             work=chosen.work,
-            merged=chosen.merged,
-            force=chosen.force,
             command=told_command(PROGRAM, given),
             as_json=chosen.as_json,
         )

@@ -18,7 +18,7 @@ from jobs.printing import print_failure, print_json, print_pairs, print_rows, sa
 from rag.config import RagConfig, load_config
 from rag.data import Chunk
 from rag.errors import InputError, RagError
-from rag.index.versions import open_store
+from rag.index.store import open_store
 from rag.local import config_of_version, open_shards
 from rag.models import resolve
 from rag.parts import build_embedder, build_generator

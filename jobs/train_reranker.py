@@ -6,9 +6,7 @@ beside `rerank.reranker: cross_encoder`.
 """
 
 import argparse
-import json
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -17,17 +15,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from jobs.printing import LINE_EVERY_S, err, print_failure, print_json, print_pairs, print_rows, say, told_command
+from jobs.adapters import Outputs, progress_of
+from jobs.printing import print_failure, print_json, print_pairs, print_rows, say, told_command
 from rag.config import RagConfig, load_config
 from rag.errors import InputError, RagError
 from rag.models import merge_adapter, resolve
 from rag.parts import build_embedder
 from rag.train.negatives import MiningOptions, PassagePool, RankingExample
-from rag.train.pairs import LEFT_OUT, read_pairs, sample_pairs, split_pairs
+from rag.train.pairs import read_pairs, sample_pairs, split_pairs
 from rag.train.reranker import Precision, RerankerOptions, RerankerReport, RerankerTrainer, TrainingState
 from rag.train.reranker_card import adapter_card, ranking_rows
+from rag.train.sources import LEFT_OUT
 
 PROGRAM = "python -m jobs.train_reranker"
 DEFAULT_BASE = "all-MiniLM-L6-v2"
@@ -45,23 +43,6 @@ class DataOptions:
     dev_share: float = 0.1  # of the documents
     dev_candidates: int = 8  # of each kind half
     mining: MiningOptions = field(default_factory=MiningOptions)
-
-
-@dataclass(frozen=True, slots=True)
-class Outputs:
-    """Where the adapter goes, and the whole model where one is wanted."""
-
-    adapter: Path
-    merged: Path | None = None
-    force: bool = False
-
-    def check(self) -> None:
-        """Raises InputError when something is in the way."""
-        for path in (self.adapter, self.merged):
-            if path is not None and path.exists() and not self.force:
-                raise InputError(f"{path} exists; give another path, or --force to replace it")
-        if self.merged is not None and self.merged.resolve() == self.adapter.resolve():
-            raise InputError(f"--out and --merged are both {self.adapter}; expected two folders")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +116,12 @@ def run(
         "settings": {**asdict(options), "mining": asdict(data.mining)},
         **report.to_json(),
     }
-    with replacing(outputs.adapter) as folder:
-        trainer.save(folder, base)
-        (folder / "README.md").write_text(card, encoding="utf-8")
-        (folder / "training.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    if outputs.merged is not None:
-        with replacing(outputs.merged) as folder:
-            merge_adapter(directory, outputs.adapter, folder)
+    outputs.write(
+        lambda folder: trainer.save(folder, base),
+        lambda folder: merge_adapter(directory, outputs.adapter, folder),
+        card,
+        facts,
+    )
     print_report(report, outputs, mined_s, as_json=as_json, facts=facts)
     return report
 
@@ -163,8 +143,9 @@ def print_report(
     as_json: bool,
     facts: dict[str, Any],  # Any: JSON
 ) -> None:
+    """What a run did, as tables or as JSON."""
     if as_json:
-        print_json({**facts, "out": str(outputs.adapter), "merged": str(outputs.merged or "")})
+        print_json({**facts, **outputs.to_json()})
         return
     columns = ("ranking of the held-out questions", "MRR before", "MRR after", "hit@1 before", "hit@1 after")
     print_rows("Before and after", columns, ranking_rows(report.before, report.after))
@@ -192,39 +173,6 @@ def print_report(
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[Path]:
-    """A new folder beside the target that takes its place when the block ends well."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as work:
-        folder = Path(work) / "new"
-        folder.mkdir()
-        yield folder
-        if target.exists():
-            target.rename(Path(work) / "old")
-        folder.rename(target)
-
-
-@contextmanager
-def progress_of(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Told how many of how many are done: a bar on a terminal, else a line every few seconds."""
-    if err.is_terminal:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=err, transient=True) as bar:
-            task = bar.add_task(what, total=None)
-            yield lambda done, total: bar.update(task, completed=done, total=total)
-        return
-    said = time.monotonic()
-
-    def line(done: int, total: int) -> None:
-        nonlocal said
-        if time.monotonic() - said >= LINE_EVERY_S or done == total:
-            said = time.monotonic()
-            say(f"{what}: {done} of {total}")
-
-    yield line
-
-
-@contextmanager
 def training_progress() -> Iterator[Callable[[TrainingState], None]]:
     """Told after each step; what an evaluation found is a line of its own."""
     with progress_of("steps") as told:
@@ -244,7 +192,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--config", type=Path, default=Path("serve_configs/local/rag.yaml"), help="for its encoder and weights")
     add("--pairs", type=Path, nargs="+", required=True, help="JSONL files, also of jobs.synthesize, or folders of them")
-    add("--leave-out", "--data-leave-out", nargs="*", default=list(LEFT_OUT), help="sources not read (%(default)s)")
+    add("--leave-out", nargs="*", default=list(LEFT_OUT), help="sources not read (%(default)s)")
     add("--out", type=Path, required=True, help="folder of the adapter")
     add("--merged", type=Path, help="folder for the whole model, for rerank.model")
     add("--force", action="store_true", help="replace folders that exist")

@@ -128,8 +128,7 @@ def _statements(text: str, start: int, end: int) -> Iterator[Span]:
     """
     base: int | None = None
     at = start
-    opened = depth = 0  # where the statement begins; brackets that are open
-    opened = start
+    opened, depth = start, 0  # where the statement begins; brackets that are open
     held = goes_on = False  # the lines so far only lead to what follows; the line before is not at its end
     for line in text[start:end].split("\n"):
         stripped = line.strip()

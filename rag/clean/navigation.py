@@ -33,6 +33,7 @@ class _Holding:
     has_body_text: bool = False
 
     def add(self, below: "_Holding") -> None:
+        """Counts what an element below holds."""
         self.text += below.text
         self.linked += below.linked
         self.links += below.links

@@ -9,6 +9,13 @@ from typing import Any
 from rag.errors import InputError
 
 
+def json_line_files(path: Path) -> list[Path]:
+    """The `.jsonl` and `.jsonl.gz` files of a folder, by name; of anything else, itself."""
+    if path.is_dir():
+        return sorted(file for file in path.iterdir() if file.name.endswith((".jsonl", ".jsonl.gz")))
+    return [path]
+
+
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:  # Any: one object of JSON a line
     """The objects of the file, gzipped or not, with the numbers of their lines from 1. Raises InputError."""
     try:

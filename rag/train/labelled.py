@@ -7,7 +7,8 @@ from typing import Any
 
 from rag.errors import InputError
 from rag.ids import digest
-from rag.train.json_lines import json_lines
+from rag.train.json_lines import json_line_files, json_lines
+from rag.train.sources import SYNTHETIC
 
 PAIRS, UNANSWERABLE = "qa-pairs", "qa-unanswerable"  # folders of JSONL files, one object a line
 
@@ -57,16 +58,10 @@ def read_labelled(paths: Sequence[Path]) -> list[LabelledQuestion]:
     it. A row with `"unanswerable": true`, or of a file with "unanswerable" in its name, has none. Rows that say neither
     are left out. Raises InputError, also when no question is left.
     """
-    found = dict.fromkeys(question for path in paths for file in _files(path) for question in _labelled(file))
+    found = dict.fromkeys(question for path in paths for file in json_line_files(path) for question in _labelled(file))
     if not found:
         raise InputError(f"{', '.join(map(str, paths)) or 'no path'}: no questions with an answer")
     return list(found)
-
-
-def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        return sorted(file for file in path.iterdir() if file.name.endswith((".jsonl", ".jsonl.gz")))
-    return [path]
 
 
 def _labelled(path: Path) -> Iterator[LabelledQuestion]:
@@ -80,7 +75,7 @@ def _labelled(path: Path) -> Iterator[LabelledQuestion]:
             if answer or unanswerable:
                 source = name if unanswerable else row.get("source") or name
                 if "positive" in row:
-                    source = f"synthetic-{source}"  # as `rag.train.pairs` calls them
+                    source = f"{SYNTHETIC}-{source}"
                 yield LabelledQuestion(row["question"].strip(), passage, answer, document, source, title_of(row))
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{path}:{number}: expected a question, a passage and an answer, in text") from error

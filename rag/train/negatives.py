@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.config import LexicalIndexConfig
-from rag.data import FirstStageScores, Vectors
+from rag.data import FirstStageScores
 from rag.index.analysis import Analyzer
-from rag.index.lexical import BM25, count_terms
+from rag.index.lexical import build_bm25
 from rag.index.selection import best_rows
 from rag.protocols import Embedder
+from rag.train.encode import encode_passages
 from rag.train.pairs import TrainingPair
 
 _QUESTIONS_AT_ONCE = 256
-_PASSAGES_AT_ONCE = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,9 @@ class PassagePool:
             right[pair.asked].add(pair.chunk)
         self._right = {asked: frozenset(chunks) for asked, chunks in right.items()}
         self._embedder = embedder
-        parts = [np.empty((0, embedder.dim), np.float32)]
-        for start in range(0, len(self.texts), _PASSAGES_AT_ONCE):
-            parts.append(embedder.embed_passages(self.texts[start : start + _PASSAGES_AT_ONCE]))
-            progress(min(start + _PASSAGES_AT_ONCE, len(self.texts)), len(self.texts))
-        self.vectors: Vectors = np.concatenate(parts)
+        self.vectors = encode_passages(self.texts, embedder, progress)
         self._analyzer = Analyzer(lexical)
-        frequencies = count_terms(map(self._analyzer.terms, self.texts))
-        self._bm25 = BM25(frequencies, frequencies.statistics(np.ones(len(self.texts), np.bool_)), lexical)
+        self._bm25 = build_bm25(map(self._analyzer.terms, self.texts), lexical)
 
     def rows(self, pairs: Sequence[TrainingPair]) -> npt.NDArray[np.bool_]:
         """Which passages of the pool are those of the pairs."""

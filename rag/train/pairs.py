@@ -8,11 +8,9 @@ from typing import Any
 
 from rag.errors import InputError
 from rag.ids import digest
-from rag.train.json_lines import json_lines
+from rag.train.json_lines import json_line_files, json_lines
 from rag.train.labelled import document_of
-
-LEFT_OUT = ("policyqa", "conditionalqa")  # their terms ask for research use
-SYNTHETIC = "synthetic"  # how the source of a synthesized row begins
+from rag.train.sources import LEFT_OUT, SYNTHETIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ def read_pairs(paths: Sequence[Path], leave_out: Iterable[str] = LEFT_OUT) -> li
     """
     unwanted = frozenset(leave_out)
     found = dict.fromkeys(
-        pair for path in paths for file in _files(path) for pair in _read(file) if pair.source not in unwanted
+        pair for path in paths for file in json_line_files(path) for pair in _read(file) if pair.source not in unwanted
     )
     if not found:
         without = f" (left out: {', '.join(sorted(unwanted))})" if unwanted else ""
@@ -78,12 +76,6 @@ def sample_pairs(pairs: Sequence[TrainingPair], limit: int, seed: int) -> list[T
 
 def _is_dev(document: str, share: float, seed: int) -> bool:
     return int(digest("dev", str(seed), document, size_bytes=4), 16) < share * 2**32
-
-
-def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        return sorted(file for file in path.iterdir() if file.name.endswith((".jsonl", ".jsonl.gz")))
-    return [path]
 
 
 def _read(path: Path) -> Iterator[TrainingPair]:

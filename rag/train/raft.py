@@ -32,17 +32,17 @@ from rag.data import (
     Query,
     Question,
     Region,
-    Vectors,
 )
 from rag.generate.prompt import REFUSAL, build_prompt, neutralise
 from rag.generate.sentences import sentences
 from rag.ids import ChunkId, DocumentId, digest
 from rag.index.analysis import Analyzer
-from rag.index.lexical import BM25, count_terms
+from rag.index.lexical import build_bm25
 from rag.index.selection import best_rows
 from rag.protocols import Embedder
 from rag.rewrite.words import content_stems
 from rag.search.fuse import reciprocal_rank_fusion
+from rag.train.encode import encode_passages
 from rag.train.labelled import LabelledQuestion
 from rag.train.raft_variants import detokenised, hijack, other_value, table
 
@@ -53,7 +53,6 @@ HELD_OUT = 0.15  # of the documents, by `rag.train.labelled.held_out`
 _ACCESS = Access("training", ("everyone",))
 _ASKER = Principal("training", "training", frozenset({"everyone"}))
 _NEWEST = datetime(2025, 12, 1, tzinfo=UTC)
-_PASSAGES_AT_ONCE = 512
 _DEPTH = 24  # candidates of either leg that distractors come from
 _MAX_QUOTE_WORDS = 45
 _MAX_ANSWER_WORDS = 14  # a longer answer is the quote itself
@@ -138,10 +137,9 @@ class PassageRanker:
     ) -> None:
         self.texts = list(dict.fromkeys(passages))
         self._embedder = embedder
-        self._vectors = None if embedder is None else _vectors(self.texts, embedder, progress)
+        self._vectors = None if embedder is None else encode_passages(self.texts, embedder, progress)
         self._analyzer = Analyzer(lexical)
-        frequencies = count_terms(map(self._analyzer.terms, self.texts))
-        self._bm25 = BM25(frequencies, frequencies.statistics(np.ones(len(self.texts), np.bool_)), lexical)
+        self._bm25 = build_bm25(map(self._analyzer.terms, self.texts), lexical)
 
     def rank(self, question: str, k: int) -> list[str]:
         """The k best passages, best first."""
@@ -156,14 +154,6 @@ class PassageRanker:
             for leg in legs
         ]
         return [self.texts[int(candidate.chunk_id)] for candidate in reciprocal_rank_fusion(rankings, k)]
-
-
-def _vectors(texts: Sequence[str], embedder: Embedder, progress: Callable[[int, int], None]) -> Vectors:
-    parts = [np.empty((0, embedder.dim), np.float32)]
-    for start in range(0, len(texts), _PASSAGES_AT_ONCE):
-        parts.append(embedder.embed_passages(texts[start : start + _PASSAGES_AT_ONCE]))
-        progress(min(start + _PASSAGES_AT_ONCE, len(texts)), len(texts))
-    return np.concatenate(parts)
 
 
 # ---------------------------------------------------------------- targets

@@ -2,19 +2,9 @@
 
 from collections.abc import Mapping
 
-from rag.train.pairs import SYNTHETIC
 from rag.train.raft_scores import RaftScores
 from rag.train.raft_trainer import RaftState, RaftTrainingOptions
-from rag.train.reranker_card import SOURCES, SourceTerms
-
-_SOURCES: Mapping[str, SourceTerms] = {
-    **SOURCES,
-    "squad-v2.0-dev-unanswerable": SourceTerms(
-        "SQuAD 2.0, development set, questions without an answer",
-        "Rajpurkar et al., 2018; `rajpurkar/SQuAD-explorer`",
-        "CC BY-SA 4.0",
-    ),
-}
+from rag.train.sources import source_table
 
 
 def score_rows(before: RaftScores, after: RaftScores) -> list[tuple[str, str, str]]:
@@ -68,17 +58,7 @@ def adapter_card(
         "It was trained on questions and passages from these collections, which ask to be named. A text that it was",
         "trained on may show in what it writes: weights made of confidential documents are as confidential as those.",
         "",
-        "| collection | questions | from | terms |",
-        "|---|---|---|---|",
-        *(_source_row(source, count) for source, count in sorted(questions.items())),
+        *source_table(questions),
         "",
     ]
     return "\n".join(lines)
-
-
-def _source_row(source: str, count: int) -> str:
-    if source.startswith(SYNTHETIC):
-        named = SourceTerms("questions made of documents", f"`jobs.synthesize` ({source})", "those of the documents")
-    else:
-        named = _SOURCES.get(source, SourceTerms(source, "given by path", "not known"))
-    return f"| {named.collection} | {count:,} | {named.origin} | {named.terms} |"

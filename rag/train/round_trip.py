@@ -8,7 +8,8 @@ from rag.config import IndexConfig, RagConfig, SearchConfig
 from rag.data import Candidate, Chunk, EncodedQuery, Principal, Vectors
 from rag.ids import ChunkId, VersionId
 from rag.index.analysis import Analyzer
-from rag.index.lexical import BM25, count_terms
+from rag.index.lexical import build_bm25
+from rag.index.selection import best_rows
 from rag.protocols import Shard
 from rag.search.fuse import reciprocal_rank_fusion
 from rag.search.merge import combine
@@ -50,23 +51,20 @@ class CorpusSearch:
         self._ids = [chunks[place].id for place in order]
         self._vectors, self._config = vectors[order], search
         self._analyzer = Analyzer(index.lexical)
-        frequencies = count_terms(self._analyzer.terms(chunks[place].embedded_text) for place in order)
-        self._bm25 = BM25(frequencies, frequencies.statistics(np.ones(len(chunks), np.bool_)), index.lexical)
+        self._bm25 = build_bm25((self._analyzer.terms(chunks[place].embedded_text) for place in order), index.lexical)
 
     def find(self, questions: Sequence[str], vectors: Vectors, tenant: str, k: int) -> list[list[ChunkId]]:
         """For each question, with its vector, the best k chunks, best first; the tenant is not looked at."""
         found: list[list[ChunkId]] = []
         for question, vector in zip(questions, vectors, strict=True):
-            dense = self._best(self._vectors @ vector, self._config.k_dense, "dense")
-            bm25 = self._best(self._bm25.scores(self._analyzer.terms(question)), self._config.k_bm25, "bm25")
-            fused = reciprocal_rank_fusion([dense, bm25], k, self._config.rank_constant)
+            scores = self._bm25.scores(self._analyzer.terms(question))
+            matching = np.flatnonzero(scores > 0.0)
+            legs = [
+                best_rows(np.arange(len(self._ids)), self._vectors @ vector, self._config.k_dense),
+                best_rows(matching, scores[matching], self._config.k_bm25),
+            ]
+            # Fusion reads ranks alone, whatever a candidate says of its score and source.
+            rankings = [[Candidate(self._ids[row], 0.0, "rrf") for row in rows.tolist()] for rows, _ in legs]
+            fused = reciprocal_rank_fusion(rankings, k, self._config.rank_constant)
             found.append([candidate.chunk_id for candidate in fused])
         return found
-
-    def _best(self, scores: Vectors, k: int, source: str) -> list[Candidate]:
-        rows = np.lexsort((np.arange(len(scores)), -scores))[:k]
-        matching = rows if source == "dense" else rows[scores[rows] > 0.0]
-        return [
-            Candidate(self._ids[row], float(scores[row]), "dense" if source == "dense" else "bm25")
-            for row in matching.tolist()
-        ]

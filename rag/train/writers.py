@@ -13,6 +13,8 @@ from rag.protocols import Generator
 
 
 class Writer(Protocol):
+    """A language model that writes a text to each prompt."""
+
     def write(self, prompts: Sequence[Prompt]) -> list[str]:
         """What the model says to each prompt, in order."""
         ...

@@ -56,6 +56,8 @@ def test_an_adapter_is_trained_measured_described_and_merged(
     AutoModelForCausalLM.from_pretrained(merged)
 
     assert main(_arguments(config, pairs, model, out)) == 2  # something is in the way
+    assert main(_arguments(config, pairs, model, out, "--force", "--merged", str(out))) == 2
+    assert "expected two folders" in capsys.readouterr().err
     assert main(_arguments(config, pairs, model, out, "--force", "--start", str(out), "--bm25-only")) == 0
     assert (out / ADAPTER).is_file()
 

@@ -13,7 +13,7 @@ from jobs.synthesize import arguments_of, check_source, main
 from rag.config import load_config
 from rag.embed.hashing import HashingEmbedder
 from rag.errors import InputError, RagError
-from rag.index.versions import IndexStore
+from rag.index.store import IndexStore
 from rag.train.synthesize import SynthesisOptions
 from tests.rag.index.factories import commit, make_chunk
 
