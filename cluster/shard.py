@@ -32,6 +32,7 @@ class ShardDeployment:
         self._opening = asyncio.Lock()
         self._holder = f"shard-{shard}-{uuid4().hex}"
         version = self._store.current()
+        renew_lease(self._store, self._holder, [version])
         self._open[version] = self._load(version)
         self._leasing = asyncio.get_running_loop().create_task(self._renew_leases())
 
@@ -69,6 +70,8 @@ class ShardDeployment:
         async with self._opening:
             if version not in self._open:
                 started = time.perf_counter()
+                # Before loading, which may take longer than the grace that a version has without a lease.
+                await asyncio.to_thread(renew_lease, self._store, self._holder, [*self._open, version])
                 shard = await asyncio.to_thread(self._load, version)
                 while len(self._open) >= MAX_OPEN_VERSIONS:
                     self._open.pop(next(iter(self._open)))
