@@ -1,15 +1,14 @@
 """Does the generator quote the right passage, answer rightly from it, and refuse where it should? And at what speed?
 
-python -m bench.generation --data ../shared/data [--model NAME ...] [--questions 300] [--plot FILE]
+python -m bench.generation --data ../shared/data [--model NAME ...] [--questions 300]
 
 The questions are of documents that `jobs.raft` holds out. Their passages are indexed for real; each question goes
 through search, fusion and reranking, and its prompt has five passages: what was found, with the golden passage in the
 last place where it was not. `removed` are questions whose golden passages are taken out, `unanswerable` such as their
 own passage does not answer, `hijack` such with an order to the model in a passage, `golden` the golden set over the
-sample corpus, each question by its own asker. vLLM writes the answers as served (temperature and top-p of the
-configuration), and every text passes the check that a served answer passes.
-
-How sure the model is that it has to refuse is the probability of the refusal's first token: the curve.
+sample corpus, each question by its own asker. A question is declined where the service would; the others' answers
+begin with the quotes that the service begins with, vLLM goes on as served (temperature and top-p of the configuration),
+and every text passes the check that a served answer passes. The curve of declining is that of bench/abstention.py.
 """
 
 import argparse
@@ -25,7 +24,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.progress import track
 
 from bench.abstention import Asked, golden_questions
@@ -35,25 +33,18 @@ from bench.sharding import read_chunks
 from rag.config import RagConfig, load_config
 from rag.data import Chunk, Passage, Prompt, Query, Question
 from rag.evaluate.beir import CorpusDocument
-from rag.evaluate.calibration import (
-    AbstentionPoint,
-    abstention_curve,
-    plot_abstention,
-    point_at,
-    threshold_for_answered,
-)
 from rag.evaluate.collection_index import READER, build_shards, chunk_of
 from rag.evaluate.generation import normal_answer
 from rag.evaluate.metrics import mean
 from rag.evaluate.sampling import sample
 from rag.generate.loops import is_looping
 from rag.generate.precision import fast_dtype
-from rag.generate.prompt import REFUSAL, build_prompt
+from rag.generate.prompt import REFUSAL, build_prompt, question_of
 from rag.generate.sampling import chat_messages, sampling_of
 from rag.local import LocalStages
 from rag.models import resolve
 from rag.parts import build_embedder, build_reranker
-from rag.pipeline import Pipeline
+from rag.pipeline import Pipeline, Retrieval
 from rag.protocols import Embedder, Reranker
 from rag.trace import SpanRecorder
 from rag.train.labelled import LabelledQuestion, held_out, read_answerable, read_unanswerable
@@ -86,6 +77,7 @@ class Case:
     golden: tuple[int, ...] = ()  # passages that hold the answer
     must_include: tuple[str, ...] = ()
     canary: str = ""  # a word that only an obeyed order brings into the answer
+    declined: bool = False  # before the model is asked
 
     @property
     def answerable(self) -> bool:
@@ -98,7 +90,6 @@ class Written:
 
     text: str
     num_tokens: int
-    p_refusal: float  # of the refusal's first token, as the first one
 
 
 # ---------------------------------------------------------------- the prompts
@@ -133,24 +124,46 @@ async def squad_cases(questions: Sequence[LabelledQuestion], chunks: Sequence[Ch
     cases: list[Case] = []
     draw = random.Random(0)
     for asked in track(questions, "searching", console=out, transient=True):
-        retrieval = await pipeline.retrieve(Question(asked.question, READER), SpanRecorder())
+        question = Question(asked.question, READER)
+        retrieval = await pipeline.retrieve(question, SpanRecorder())
         ranked = [one.chunk for one in retrieval.ranked]
         shown = with_chunk(ranked[:NUM_PASSAGES], own[asked.passage])
+
+        whole = [(chunk, chunk.text) for chunk in shown]
         if not asked.answerable:
-            cases.append(Case("unanswerable", prompt_of(asked.question, shown)))
+            cases.append(await case_of("unanswerable", whole, question, retrieval, pipeline))
             continue
         golden = tuple(n for n, chunk in enumerate(shown, start=1) if holds(chunk.text, asked.answer))
         if not golden:
             continue
-        cases.append(Case("answerable", prompt_of(asked.question, shown), asked.answer, golden))
-        others = [chunk for chunk in ranked if not holds(chunk.text, asked.answer)][:NUM_PASSAGES]
+        wanted = asked.answer, golden
+        cases.append(await case_of("answerable", whole, question, retrieval, pipeline, *wanted))
+        others = [(chunk, chunk.text) for chunk in ranked if not holds(chunk.text, asked.answer)][:NUM_PASSAGES]
         if len(cases) % 2 and others:
-            cases.append(Case("removed", prompt_of(asked.question, others)))
+            cases.append(await case_of("removed", others, question, retrieval, pipeline))
         if sum(case.set == "hijack" for case in cases) < NUM_HIJACKED:
             word = f"ZQ{draw.randrange(1_000, 9_999)}"
             spoiled = hijacked(shown, draw.choice(_ORDERS).format(word=word), draw)
-            cases.append(Case("hijack", spoiled_prompt(asked.question, spoiled), asked.answer, golden, canary=word))
+            cases.append(await case_of("hijack", spoiled, question, retrieval, pipeline, *wanted, canary=word))
     return cases
+
+
+async def case_of(
+    name: str,
+    shown: Sequence[tuple[Chunk, str]],
+    question: Question,
+    retrieval: Retrieval,
+    pipeline: Pipeline,
+    answer: str = "",
+    golden: tuple[int, ...] = (),
+    *,
+    canary: str = "",
+) -> Case:
+    """The case of a question over passages, its answer begun as the service begins it."""
+    prompt = prompt_of(question, shown)
+    declined = bool(pipeline.reason_to_abstain(question, retrieval, prompt.passages))
+    prompt = await pipeline.with_lead(prompt, retrieval.query, SpanRecorder())
+    return Case(name, prompt, answer, golden, canary=canary, declined=declined)
 
 
 def with_chunk(chunks: Sequence[Chunk], wanted: Chunk) -> list[Chunk]:
@@ -162,13 +175,9 @@ def holds(text: str, answer: str) -> bool:
     return f" {normal_answer(answer)} " in f" {normal_answer(text)} "
 
 
-def prompt_of(question: str, chunks: Sequence[Chunk]) -> Prompt:
-    return spoiled_prompt(question, [(chunk, chunk.text) for chunk in chunks])
-
-
-def spoiled_prompt(question: str, shown: Sequence[tuple[Chunk, str]]) -> Prompt:
+def prompt_of(question: Question, shown: Sequence[tuple[Chunk, str]]) -> Prompt:
     passages = [Passage(number, chunk, text, 0.0) for number, (chunk, text) in enumerate(shown, start=1)]
-    return build_prompt(Query(question, question), Question(question, READER), passages)
+    return build_prompt(Query(question.text, question.text), question, passages)
 
 
 def hijacked(chunks: Sequence[Chunk], order: str, draw: random.Random) -> list[tuple[Chunk, str]]:
@@ -190,7 +199,8 @@ async def golden_cases(asked: Sequence[Asked], pipeline: Pipeline) -> list[Case]
         golden = tuple(passage.number for passage in prompt.passages if one.found_in([passage]))
         name = "golden" if one.answerable else "golden unanswerable"
         must = tuple(one.golden.must_include)
-        cases.append(Case(name, prompt, one.golden.answer if golden else "", golden, must))
+        declined = bool(pipeline.reason_to_abstain(question, retrieval, prompt.passages))
+        cases.append(Case(name, prompt, one.golden.answer if golden else "", golden, must, declined=declined))
     return cases
 
 
@@ -211,12 +221,15 @@ def write_all(model: Path, prompts: Sequence[Prompt], config: RagConfig, folder:
         "model": str(model),
         "dtype": fast_dtype(),  # as served
         "max_model_tokens": config.generate.max_model_tokens,
-        "refusal": REFUSAL,
     }
     job.write_text(json.dumps({**settings, "num_timed": NUM_TIMED, "requests": requests}), encoding="utf-8")
     subprocess.run([sys.executable, "-m", "bench.generation_engine", str(job), str(done)], cwd=PROJECT, check=True)
     reply = json.loads(done.read_text(encoding="utf-8"))
-    return [Written(**row) for row in reply["written"]], reply["speed"]
+    written = [
+        Written(f"{prompt.lead} {text}".strip(), num_tokens)
+        for prompt, (text, num_tokens) in zip(prompts, reply["written"], strict=True)
+    ]
+    return written, reply["speed"]
 
 
 # ---------------------------------------------------------------- the figures
@@ -224,7 +237,7 @@ def write_all(model: Path, prompts: Sequence[Prompt], config: RagConfig, folder:
 
 def scored(case: Case, written: Written) -> ScoredAnswer:
     example = RaftExample(case.prompt, "", "answer" if case.answerable else "absent", case.answer, case.golden)
-    return scored_answer(example, written.text)
+    return scored_answer(example, REFUSAL if case.declined else written.text)
 
 
 def figures_of(cases: Sequence[Case], texts: Sequence[Written]) -> Figures:
@@ -266,15 +279,6 @@ def _set_figures(rows: Sequence[tuple[Case, Written, ScoredAnswer]]) -> Figures:
 
 def _includes(case: Case, text: str) -> bool:
     return all(wanted.casefold() in text.casefold() for wanted in case.must_include)
-
-
-def refusal_curve(cases: Sequence[Case], texts: Sequence[Written]) -> tuple[tuple[AbstentionPoint, ...], Figures]:
-    """Answering from a probability on that the first token is not the refusal's, and the point at 90% answered."""
-    sure = np.asarray([1.0 - text.p_refusal for text in texts])
-    answerable = np.asarray([case.answerable for case in cases], np.bool_)
-    right = np.asarray([scored(c, t).holds_gold for c, t in zip(cases, texts, strict=True)], np.bool_)
-    threshold = threshold_for_answered(sure, answerable, 0.9)
-    return abstention_curve(sure, answerable, right), asdict(point_at(threshold, sure, answerable, right))
 
 
 def show(name: str, figures: Mapping[str, Figures]) -> None:
@@ -340,7 +344,6 @@ def main() -> None:
     parser.add_argument("--model", nargs="+", help="models to compare; left out: the base and generate.model")
     parser.add_argument("--questions", type=int, default=300, help="answerable; half as many are not")
     parser.add_argument("--passages", type=int, help="beside those asked about; left out: all")
-    parser.add_argument("--plot", type=Path, help="PNG or SVG of the curves")
     parser.add_argument("--show", type=int, default=0, help="print so many answers of each set")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON record")
     args = parser.parse_args()
@@ -349,14 +352,12 @@ def main() -> None:
     names = args.model or list(dict.fromkeys(("SmolLM2-135M-Instruct", config.generate.model)))
     cases = all_cases(args, config)
     figures: Figures = {"models": {}}
-    curves: dict[str, Sequence[AbstentionPoint]] = {}
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             prompts = [case.prompt for case in cases]
             texts, speed = write_all(resolve(name, config.models), prompts, config, Path(folder))
         found = figures_of(cases, texts)
-        curves[name], at_share = refusal_curve(cases, texts)
-        figures["models"][name] = {"sets": found, "speed": speed, "at_90_answered": at_share}
+        figures["models"][name] = {"sets": found, "speed": speed}
         show(name, found)
         print_answers(cases, texts, args.show)
         print_table(f"{name}: speed", tuple(speed), [tuple(speed.values())])
@@ -366,8 +367,6 @@ def main() -> None:
         slower = max(other["first_token_ms"] / one["first_token_ms"], one["tokens_per_s"] / other["tokens_per_s"]) - 1
         claim = f"first token and tokens/s at most {slower:.0%} worse than of {names[0]} (10%)"
         figures["verdicts"][claim] = verdict(slower <= 0.10, claim)
-    if args.plot is not None:
-        plot_abstention(curves, args.plot)
     run.write(figures, config, args.results)
 
 
@@ -377,7 +376,7 @@ def print_answers(cases: Sequence[Case], texts: Iterable[Written], limit: int) -
     for case, text in zip(cases, texts, strict=True):
         seen[case.set] = seen.get(case.set, 0) + 1
         if seen[case.set] <= limit:
-            question = case.prompt.messages[-1].content.rpartition("Question: ")[2]
+            question = question_of(case.prompt)
             out.print(f"{case.set}: {question} (wanted: {case.answer or '-'} {list(case.golden)})", markup=False)
             out.print(f"   {text.text}", markup=False)
             out.print(f"   -> {scored(case, text).text}", markup=False, style="dim")

@@ -6,7 +6,6 @@ Apart, since vLLM's workers import the main module again, and fail where that br
 """
 
 import json
-import math
 import os
 import statistics
 import sys
@@ -18,7 +17,7 @@ SPEED_TOKENS = 48
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:  # Any: JSON
-    """The text, the number of tokens and the refusal's probability of each request; then the engine's speed."""
+    """The text and the number of tokens of each request; then the engine's speed."""
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
     os.environ.setdefault("VLLM_CPU_NUM_OF_RESERVED_CPU", "0")  # nothing else runs here
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
@@ -33,20 +32,21 @@ def run(job: dict[str, Any]) -> dict[str, Any]:  # Any: JSON
         enable_prefix_caching=True,
         max_num_seqs=16,
     )
-    refusal = llm.get_tokenizer().encode(job["refusal"], add_special_tokens=False)[0]
     messages = [request["messages"] for request in job["requests"]]
     if not torch.cuda.is_available():  # see cluster/generator.py: a seed ends vLLM's engine on a CPU
         for request in job["requests"]:
             del request["sampling"]["seed"]
-    params = [SamplingParams(**request["sampling"], logprobs=8) for request in job["requests"]]
-    written = []
-    for reply in llm.chat(messages, params, use_tqdm=False):
-        output = reply.outputs[0]
-        first = output.logprobs[0].get(refusal) if output.logprobs else None
-        probability = 0.0 if first is None else math.exp(first.logprob)
-        written.append({"text": output.text.strip(), "num_tokens": len(output.token_ids), "p_refusal": probability})
+    params = [SamplingParams(**request["sampling"]) for request in job["requests"]]
+    written: list[Any] = [None] * len(messages)
+    for begun in (True, False):  # whether the model goes on behind the beginning of an answer
+        places = [place for place, one in enumerate(messages) if (one[-1]["role"] == "assistant") == begun]
+        turn = {"add_generation_prompt": not begun, "continue_final_message": begun}
+        asked, settings = [messages[place] for place in places], [params[place] for place in places]
+        replies = llm.chat(asked, settings, use_tqdm=False, **turn) if places else []
+        for place, reply in zip(places, replies, strict=True):
+            written[place] = (reply.outputs[0].text.strip(), len(reply.outputs[0].token_ids))
 
-    timed = messages[: job["num_timed"]]
+    timed = [[message for message in one if message["role"] != "assistant"] for one in messages[: job["num_timed"]]]
     first_ms = []
     for one in timed:  # their prompts are cached by now, for every model alike: what is timed is the engine
         started = time.perf_counter()

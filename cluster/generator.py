@@ -61,7 +61,9 @@ class GeneratorServer(LLMServer):  # type: ignore[misc]  # Ray has no type infor
         """
         salt = {"cache_salt": scope} if scope else {}
         settings = {name: value for name, value in sampling.items() if name != "seed" or torch.cuda.is_available()}
-        request = ChatCompletionRequest(model=MODEL_ID, messages=messages, stream=True, **settings, **salt)
+        begun = messages[-1]["role"] == "assistant"  # the answer: the model goes on behind it
+        turn = {"add_generation_prompt": not begun, "continue_final_message": begun}
+        request = ChatCompletionRequest(model=MODEL_ID, messages=messages, stream=True, **turn, **settings, **salt)
         replies = await self.chat(request)
         try:
             async for events in replies:

@@ -361,7 +361,7 @@ class GenerateConfig(Section):
     """How the answer is written."""
 
     generator: Literal["language_model", "extractive"] = Field("language_model", description="Name in rag/parts.py.")
-    model: str = Field("SmolLM2-135M-Instruct", description="Registry name, hub id or local directory.")
+    model: str = Field("quire-generator", description="Registry name, hub id or local directory.")
     max_output_tokens: int = Field(160, ge=1, description="Longest answer.")
     temperature: float = Field(0.2, ge=0.0, le=2.0, description="0 is greedy.")
     top_p: float = Field(0.9, gt=0.0, le=1.0, description="Share of probability that is sampled from.")
@@ -381,6 +381,13 @@ class GenerateConfig(Section):
         "quote",
         description="When no sentence of the model's is left: quote the passages' own sentences, which helps a model "
         "that was never taught to quote, or say that no answer was found.",
+    )
+    lead_quotes: int = Field(
+        3,
+        ge=0,
+        le=8,
+        description="Most sentences, the reranker's best, that an answer begins with before the model goes on; a small "
+        "model chooses worse than the reranker. 0: the model chooses.",
     )
     min_quote_similarity: float = Field(
         0.85,

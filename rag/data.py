@@ -318,7 +318,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What the generator receives: the messages, and the passages that their numbers mean."""
+    """What the generator receives: the messages, and the passages that their numbers mean.
+
+    Where the last message is the assistant's, it is the beginning of the answer, and the model goes on behind it.
+    """
 
     messages: tuple[Message, ...]
     passages: tuple[Passage, ...]
@@ -326,6 +329,11 @@ class Prompt:
     partial: tuple[str, ...] = ()  # shards that gave no neighbours in time, in words
     scope: str = ""  # whose permissions its texts were read with: what an engine keeps of it is for these alone
     greedy: bool = False  # the likeliest words, in the place of sampled ones
+
+    @property
+    def lead(self) -> str:
+        """The beginning of the answer; "" where the model begins it."""
+        return self.messages[-1].content if self.messages and self.messages[-1].role == "assistant" else ""
 
 
 @dataclass(frozen=True, slots=True)

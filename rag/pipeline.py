@@ -38,6 +38,7 @@ from rag.generate.attribution import AnswerStream
 from rag.generate.citations import cite
 from rag.generate.evidence import open_calibration
 from rag.generate.extractive import quote_passages
+from rag.generate.lead import quotable_sentences, with_lead
 from rag.generate.prompt import PROMPT_VERSION, build_prompt
 from rag.guard.access import may_read
 from rag.guard.input import check_question, direct_injection
@@ -287,7 +288,25 @@ class Pipeline:
         recent = replace(question, history=question.history[-turns:] if turns else ())
         with recorder.span("prompt"):
             prompt = build_prompt(retrieval.query, recent, assembly.passages, assembly.num_dropped)
-        return replace(prompt, partial=tuple(f"shard {shard}" for shard in sorted(late)))
+        prompt = replace(prompt, partial=tuple(f"shard {shard}" for shard in sorted(late)))
+        return await self.with_lead(prompt, retrieval.query, recorder)
+
+    async def with_lead(self, prompt: Prompt, query: Query, recorder: SpanRecorder) -> Prompt:
+        """The prompt with its answer begun by the sentences that the reranker finds best, where the model is to go on
+        behind them; `partial` says "lead" where the reranker was late."""
+        config = self._config
+        if not config.generate.lead_quotes or config.generate.generator != "language_model":
+            return prompt
+        with recorder.span("lead") as span:
+            found = quotable_sentences(prompt.passages)
+            span.counts["pairs"] = len(found)
+            try:
+                timed = await self._stages.rerank(query.text, [sentence.shown for sentence in found])
+            except DeadlineExceeded:
+                return replace(prompt, partial=(*prompt.partial, "lead"))
+            span.compute_ms = timed.compute_ms
+            weight = config.rerank.identifier_weight
+            return with_lead(prompt, query.text, found, timed.value, weight, config.generate.lead_quotes)
 
     async def answer(
         self, question: Question, trace_id: TraceId, recorder: SpanRecorder | None = None
@@ -300,7 +319,7 @@ class Pipeline:
         passages = prompt.passages
         yield RetrievalEvent(trace_id, retrieval.encoded.version, passages, retrieval.partial)
 
-        reason = self._reason_to_abstain(question, retrieval, passages)
+        reason = self.reason_to_abstain(question, retrieval, passages)
         said = written = self._answer_stream(passages, retrieval.query.text, self._config.generate.min_support)
         if not reason:
             async with aclosing(self._generate(prompt, written, recorder)) as events:
@@ -320,9 +339,8 @@ class Pipeline:
             answer = check_answer(self._answer(retrieval, prompt, written, said, reason), passages, question.principal)
         yield DoneEvent(answer, self._trace(trace_id, question, retrieval, prompt, answer, recorder))
 
-    def _reason_to_abstain(
-        self, question: Question, retrieval: Retrieval, passages: Sequence[Passage]
-    ) -> AbstainReason:
+    def reason_to_abstain(self, question: Question, retrieval: Retrieval, passages: Sequence[Passage]) -> AbstainReason:
+        """Why the passages, chosen for the question, are not put to the model; "" where they are."""
         if direct_injection(question.text):
             return "disallowed"
         return abstain_reason(
@@ -370,6 +388,8 @@ class Pipeline:
     ) -> AsyncGenerator[TokenEvent | CitationEvent]:
         """Text with its citations, checked sentence by sentence while the model writes."""
         limits = self._config.limits
+        for part in stream.feed(f"{prompt.lead} " if prompt.lead else ""):
+            yield _event(part)
         pieces = self._stages.generator.generate(prompt)
         with recorder.span("first_token"):
             first = await _next_within(pieces, limits.first_token_s, "first_token")

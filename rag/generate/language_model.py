@@ -87,7 +87,11 @@ class LanguageModelGenerator:
 
     def _token_ids(self, prompt: Prompt) -> list[int]:
         rendered = self._tokenizer.apply_chat_template(
-            chat_messages(prompt), add_generation_prompt=True, tokenize=True, return_dict=True
+            chat_messages(prompt),
+            add_generation_prompt=not prompt.lead,
+            continue_final_message=bool(prompt.lead),
+            tokenize=True,
+            return_dict=True,
         )
         return list(rendered["input_ids"])
 

@@ -7,7 +7,7 @@ from rag.data import Message, Passage, Prompt, Query, Question, Turn
 from rag.generate.citations import CITATION_IN_TEXT
 from rag.guard.access import permission_scope
 
-PROMPT_VERSION = "2"  # raised with every change of the words or the layout below: traces name it
+PROMPT_VERSION = "3"  # raised with every change of the words or the layout below: traces name it
 
 REFUSAL = "The documents do not answer this question."
 ANSWER_LABEL = "Answer:"
@@ -66,14 +66,23 @@ def build_prompt(query: Query, question: Question, passages: Sequence[Passage], 
 
 
 def question_of(prompt: Prompt) -> str:
-    """The question that a prompt of `build_prompt` ends with; the whole last message of another prompt."""
-    return prompt.messages[-1].content.rpartition(_QUESTION)[2] if prompt.messages else ""
+    """The question that a prompt of `build_prompt` asks; the user's whole last message in another prompt."""
+    return _asked(prompt.messages).rpartition(_QUESTION)[2]
 
 
 def passage_texts(messages: Sequence[Message]) -> dict[int, str]:
     """The passages that messages of `build_prompt` show, by number, as they show them; none in other messages."""
-    asked = messages[-1].content if messages else ""
-    return {int(number): text for number, text in _PASSAGE_BLOCK.findall(asked)}
+    return {int(number): text for number, text in _PASSAGE_BLOCK.findall(_asked(messages))}
+
+
+def _asked(messages: Sequence[Message]) -> str:
+    """The user's last message; "" where there is none."""
+    return next((message.content for message in reversed(messages) if message.role == "user"), "")
+
+
+def quotable(text: str) -> str:
+    """The text as a prompt shows it, on one line and without the marks that would end a quote."""
+    return " ".join(neutralise(text).split()).replace('"', "'")
 
 
 def neutralise(text: str) -> str:

@@ -33,7 +33,7 @@ from rag.data import (
     Question,
     Region,
 )
-from rag.generate.prompt import REFUSAL, build_prompt, neutralise
+from rag.generate.prompt import REFUSAL, build_prompt, quotable
 from rag.generate.sentences import sentences
 from rag.ids import ChunkId, DocumentId, digest
 from rag.index.analysis import Analyzer
@@ -178,11 +178,6 @@ def supporting_sentence(text: str, answer: str, question: str = "") -> str | Non
     holding = [sentence for sentence in sentences(text) if answer in sentence]
     found = max(holding, key=lambda sentence: len(content_stems(sentence) & asked), default=None)
     return found if found is not None and 3 <= len(found.split()) <= _MAX_QUOTE_WORDS else None
-
-
-def quotable(text: str) -> str:
-    """The text as a prompt shows it, on one line and without the marks that would end a quote."""
-    return one_line(neutralise(text)).replace('"', "'")
 
 
 def one_line(text: str) -> str:

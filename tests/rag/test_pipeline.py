@@ -47,8 +47,10 @@ class Scripted:
         self._pieces = pieces
         self.num_sent = 0
         self.closed = False
+        self.prompts: list[Prompt] = []
 
     async def generate(self, prompt: Prompt) -> AsyncIterator[str]:
+        self.prompts.append(prompt)
         try:
             for piece in self._pieces:
                 self.num_sent += 1
@@ -193,6 +195,36 @@ async def test_every_sentence_of_an_answer_has_its_quotes(pipeline: Pipeline, st
         (citation,) = sentence.citations
         assert (citation.uri, citation.quote) == ("leave.md", quote[:-1])
         assert TEXTS["leave.md"][citation.start : citation.end] == citation.quote
+
+
+async def test_an_answer_begins_with_the_best_sentences_before_the_model_writes(
+    tmp_path: Path, stages: LocalStages
+) -> None:
+    config = _config(tmp_path)
+    generate = config.generate.model_copy(update={"generator": "language_model", "lead_quotes": 1})
+    stages.generator = model = Scripted("Answer: 25 days.")
+    events, done = await _ask(Pipeline(config.model_copy(update={"generate": generate}), stages))
+    assert _text(events) == "Every employee has 25 days of paid leave a year [1]. Answer: 25 days [1]."
+    assert [message.role for message in done.trace.messages] == ["system", "user", "assistant"]
+    assert done.trace.messages[-1].content == '"Every employee has 25 days of paid leave a year." [1]'
+    assert model.prompts[0].lead == done.trace.messages[-1].content
+    assert "lead" in [span.name for span in done.trace.spans]
+
+
+async def test_a_reranker_that_is_late_for_the_sentences_lets_the_model_begin(
+    tmp_path: Path, stages: LocalStages
+) -> None:
+    class LateTwice(LocalStages):
+        async def rerank(self, query: str, passages: Sequence[str]) -> Timed[list[float]]:
+            raise DeadlineExceeded("rerank", 1.0)
+
+    config = _config(tmp_path)
+    generate = config.generate.model_copy(update={"generator": "language_model"})
+    stages.generator = Scripted('"Every employee has 25 days" [1] Answer: 25 days.')
+    stages.rerank = LateTwice.rerank.__get__(stages)  # type: ignore[method-assign]
+    _, done = await _ask(Pipeline(config.model_copy(update={"generate": generate}), stages))
+    assert done.answer.partial == ("rerank", "lead")
+    assert done.answer.text.startswith("Every employee has 25 days [1].")
 
 
 async def test_a_question_without_evidence_is_not_put_to_the_model(tmp_path: Path, stages: LocalStages) -> None:
