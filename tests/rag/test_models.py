@@ -272,21 +272,35 @@ def test_the_default_models_are_whole(name: str) -> None:
 
 
 @pytest.mark.models
-def test_the_merged_reranker_is_the_base_plus_scaled_low_rank_products() -> None:
-    base = load_file(resolve("all-MiniLM-L6-v2", DEFAULT_MODELS) / "model.safetensors")
-    merged = load_file(resolve("quire-reranker", DEFAULT_MODELS) / "model.safetensors")
-    spec = registry.MODELS["quire-reranker"]
+@pytest.mark.parametrize(
+    ("name", "own", "num_layers"),
+    [
+        ("quire-reranker", "bert.", 6 * 6 + 1),  # query, key, value and three dense layers a block, and the pooler
+        ("quire-generator", "", 30 * 7),  # query, key, value, output, gate, up and down a block
+    ],
+)
+def test_a_merged_model_is_its_base_plus_scaled_low_rank_products(name: str, own: str, num_layers: int) -> None:
+    spec = registry.MODELS[name]
     assert isinstance(spec, AdaptedModel)
+    base, merged = (load_file(resolve(one, DEFAULT_MODELS) / "model.safetensors") for one in (spec.base, name))
     adapter = load_file(spec.adapter / "adapter_model.safetensors")
     settings = json.loads((spec.adapter / "adapter_config.json").read_text())
     scale = settings["lora_alpha"] / settings["r"]
     layers = [key.removesuffix(".lora_A.weight") for key in adapter if key.endswith(".lora_A.weight")]
-    assert len(layers) == 6 * 6 + 1  # query, key, value and three dense layers in each of six blocks, and the pooler
+    assert len(layers) == num_layers
     for layer in layers:
         down, up = (adapter[f"{layer}.lora_{side}.weight"].float() for side in "AB")
-        name = layer.removeprefix("base_model.model.")
-        expected = base[name.removeprefix("bert.") + ".weight"] + scale * (up @ down)
-        torch.testing.assert_close(merged[f"{name}.weight"], expected, atol=1e-5, rtol=1e-4)
+        weight = f"{layer.removeprefix('base_model.model.')}.weight"
+        expected = base[weight.removeprefix(own)].float() + scale * (up @ down)
+        torch.testing.assert_close(merged[weight], expected.to(merged[weight].dtype), atol=1e-5, rtol=1e-2)
+
+
+@pytest.mark.models
+def test_the_merged_reranker_has_the_adapters_head() -> None:
+    spec = registry.MODELS["quire-reranker"]
+    assert isinstance(spec, AdaptedModel)
+    adapter = load_file(spec.adapter / "adapter_model.safetensors")
+    merged = load_file(resolve("quire-reranker", DEFAULT_MODELS) / "model.safetensors")
     torch.testing.assert_close(merged["classifier.weight"], adapter["base_model.model.classifier.weight"].float())
 
 

@@ -83,7 +83,7 @@ def test_a_folder_that_is_no_model_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.models
 def test_the_default_model_answers_from_a_passage() -> None:
-    directory = Path(__file__).parents[3] / "var" / "models" / "SmolLM2-135M-Instruct"
+    directory = Path(__file__).parents[3] / "var" / "models" / "quire-generator"
     config = GenerateConfig(temperature=0.0, max_output_tokens=40, repetition_penalty=1.0)
     generator = LanguageModelGenerator(directory, config)
     passages = [make_passage(1, "In zone B the parking fee is 12 CHF per day.", title="Parking policy")]
