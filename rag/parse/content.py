@@ -27,11 +27,18 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub(" ", text) if _UNPRINTABLE.search(text) else text
 
 
-def render_item(marker: str, texts: Sequence[str]) -> str:
-    """One list item: the first text behind the marker, all other lines indented below it."""
-    indent = " " * (len(marker) + 1)
+def single_spaced(text: str) -> str:
+    """The text with single spaces, and without lines that are empty; line breaks stay."""
+    lines = (" ".join(line.split()) for line in text.split("\n"))
+    return "\n".join(line for line in lines if line)
+
+
+def render_item(marker: str, texts: Sequence[str], depth: int = 0) -> str:
+    """One list item: the first text behind the marker, all others indented below it, inside `depth` other items."""
+    shift = "  " * depth
+    indent = shift + " " * (len(marker) + 1)
     lines = "\n".join(text for text in texts if text).split("\n")
-    return "\n".join([f"{marker} {lines[0]}".rstrip(), *(f"{indent}{line}".rstrip() for line in lines[1:])])
+    return "\n".join([f"{shift}{marker} {lines[0]}".rstrip(), *(f"{indent}{line}".rstrip() for line in lines[1:])])
 
 
 def render_code(code: str, language: str = "") -> str:

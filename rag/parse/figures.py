@@ -26,6 +26,12 @@ class FigureReader:
     def __init__(self, ocr: OcrReader | None, max_figures: int) -> None:
         self._ocr, self._left = ocr, max_figures
         self._seen: set[str] = set()
+        self._texts: dict[str, str] = {}  # by the digest of the pixels: the same logo stands on every page
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the text in a picture is still looked for."""
+        return self._ocr is not None and self._left > 0
 
     def read(self, content: bytes, caption: str = "", region: Region | None = None) -> Block | None:
         """The figure's caption or alternative text, and the text in it; None for one that says nothing.
@@ -43,12 +49,22 @@ class FigureReader:
         return self.read_picture(picture, caption, region)
 
     def read_picture(self, picture: Picture, caption: str = "", region: Region | None = None) -> Block | None:
-        """The same for a picture that is decoded already."""
+        """The same for a picture that is decoded already. One that was seen before says the same
+        again without being read, and counts against the limit all the same.
+        """
         height, width = picture.shape[:2]
         text = ""
-        if self._ocr is not None and self._left > 0 and is_worth_reading(width, height):
+        if (
+            self._ocr is not None
+            and self._left > 0
+            and is_worth_reading(width, height)
+            and (picture != picture[0, 0]).any()
+        ):
             self._left -= 1
-            text = _text_of(self._ocr.engine.read(picture))
+            name = digest(str(picture.shape), picture.tobytes())
+            if name not in self._texts:
+                self._texts[name] = _text_of(self._ocr.engine.read(picture))
+            text = self._texts[name]
         return figure_block(caption, text, region)
 
 

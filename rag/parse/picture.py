@@ -1,12 +1,15 @@
 """A picture as a document -> the blocks of the text in it, each with its page and box."""
 
-from rag.data import PageReport, RawDocument
+from rag.data import RawDocument
 from rag.errors import ParseError
 from rag.parse.content import ParsedContent
 from rag.parse.figures import decode_frames
 from rag.parse.ocr.page import OcrReader
 from rag.parse.pdf.blocks import blocks_of, text_of
+from rag.parse.pdf.routing import Route, report_of
 from rag.parse.pdf.text_layer import PageText
+
+_ROUTE = Route("ocr", "a picture")
 
 
 def parse_picture(raw: RawDocument, ocr: OcrReader | None) -> ParsedContent:
@@ -26,12 +29,5 @@ def parse_picture(raw: RawDocument, ocr: OcrReader | None) -> ParsedContent:
     blocks = blocks_of(text_of(pages), [()] * len(pages), ())
     if not blocks:
         raise ParseError(uri, "no text found in the picture")
-    reports = tuple(_report(page) for page in pages)
+    reports = tuple(report_of(page, _ROUTE) for page in pages)
     return ParsedContent(tuple(blocks), num_pages=len(pages), pages=reports)
-
-
-def _report(page: PageText) -> PageReport:
-    lines = (*page.lines, *page.turned)
-    confidence = sum(line.confidence for line in lines) / len(lines) if lines else 1.0
-    num_characters = sum(len(line.text) for line in lines)
-    return PageReport(page.number, "ocr", "a picture", num_characters, confidence=round(confidence, 3))

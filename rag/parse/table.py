@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
+from rag.parse.content import single_spaced
+
 MAX_SPAN = 200  # rows or columns: a larger one is a mistake or an attack, not a table
 
 _PIPE = re.compile(r"(?<!\\)\|")
@@ -73,7 +75,9 @@ def table_of_rows(rows: Sequence[Sequence[str]], num_header_rows: int = 1) -> Ta
         len(rows) if width else 0,
         width,
         tuple(
-            TableCell(at, column, _clean(row[column] if column < len(row) else ""), is_header=at < num_header_rows)
+            TableCell(
+                at, column, single_spaced(row[column] if column < len(row) else ""), is_header=at < num_header_rows
+            )
             for at, row in enumerate(rows)
             for column in range(width)
         ),
@@ -95,7 +99,9 @@ def table_of_flow(rows: Iterable[Iterable[TableCell]]) -> Table:
             height = max(1, min(cell.row_span, len(flowing) - at, MAX_SPAN))
             width = max(1, min(cell.column_span, MAX_SPAN))
             width = next((w for w in range(1, width) if (at, column + w) in taken), width)
-            moved = replace(cell, row=at, column=column, text=_clean(cell.text), row_span=height, column_span=width)
+            moved = replace(
+                cell, row=at, column=column, text=single_spaced(cell.text), row_span=height, column_span=width
+            )
             taken.update(_places(moved))
             placed.append(moved)
             column += width
@@ -155,18 +161,17 @@ def render_html(table: Table) -> str:
     return "\n".join([*lines, "</table>"])
 
 
-def labelled_rows(table: Table, first: int | None = None, last: int | None = None) -> list[str]:
-    """Rows [first, last) of the body as "Zone: B; Parking fee per day: 12 CHF", without empty cells.
+def labelled_rows(table: Table) -> list[str]:
+    """The rows of the body as "Zone: B; Parking fee per day: 12 CHF", without empty cells.
 
-    Rows count from the table's top; header rows inside the range are left out. A label is the column's headers from
-    the top down, each said once; a column without one is named by nothing.
+    A label is the column's headers from the top down, each said once; a column without one is named by nothing.
     """
     texts = table.grid()
     num_header_rows = table.num_header_rows
     labels = [_label([texts[row][column] for row in range(num_header_rows)]) for column in range(table.num_columns)]
     repeats = {place for cell in table.cells for place in _places(cell) if place[1] > cell.column}
     rows: list[str] = []
-    for at in range(max(first or 0, num_header_rows), table.num_rows if last is None else min(last, table.num_rows)):
+    for at in range(num_header_rows, table.num_rows):
         parts: list[str] = []
         for column, text in enumerate(texts[at]):
             if not text or (at, column) in repeats:
@@ -179,18 +184,6 @@ def labelled_rows(table: Table, first: int | None = None, last: int | None = Non
                 parts.append(f"{labels[column]}: {said}" if labels[column] else said)
         rows.append("; ".join(parts))
     return rows
-
-
-def slice_rows(table: Table, first: int, last: int) -> Table:
-    """The header rows and rows [first, last): a cell that reaches into the range from above begins it."""
-    num_header_rows = table.num_header_rows
-    kept = [*range(num_header_rows), *range(max(first, num_header_rows), min(last, table.num_rows))]
-    cells: list[TableCell] = []
-    for cell in table.cells:
-        rows = [at for at, row in enumerate(kept) if cell.row <= row < cell.row + cell.row_span]
-        if rows:
-            cells.append(replace(cell, row=rows[0], row_span=len(rows)))
-    return Table(len(kept), table.num_columns, tuple(sorted(cells, key=lambda cell: (cell.row, cell.column))))
 
 
 def repeats_header(table: Table, continued: Table) -> bool:
@@ -235,12 +228,6 @@ def _places(cell: TableCell) -> Iterator[tuple[int, int]]:
     for row in range(cell.row, cell.row + cell.row_span):
         for column in range(cell.column, cell.column + cell.column_span):
             yield row, column
-
-
-def _clean(text: str) -> str:
-    """The text with single spaces; line breaks stay."""
-    lines = (" ".join(line.split()) for line in text.split("\n"))
-    return "\n".join(line for line in lines if line)
 
 
 def _folded(row: Sequence[str]) -> list[str]:

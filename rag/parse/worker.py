@@ -1,5 +1,6 @@
 """The child process of `rag.parse.isolation`: documents in through a pipe, parsed documents or errors out."""
 
+import gc
 import math
 import os
 import re
@@ -31,6 +32,10 @@ def serve(connection: Connection) -> None:
     """
     factory, limits, clock_factor = connection.recv()
     parser: Parser = factory()
+    # What documents leave behind goes by its reference counts. Searching all of it for cycles as often as is usual, and
+    # the modules with it, takes a twentieth of the time.
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
     # Counts what is allocated, not what is mapped: libraries reserve address space that they never use.
     resource.setrlimit(resource.RLIMIT_DATA, (limits.max_memory_mb * _MIB,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -20,6 +20,8 @@ class RecognizedLine:
 
 
 class OcrEngine(Protocol):
+    """Finds and reads the lines of text in pictures."""
+
     def read(self, picture: Picture) -> list[RecognizedLine]:
         """The lines of the picture, in no particular order; none where it holds no text.
 

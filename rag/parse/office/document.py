@@ -12,7 +12,7 @@ from docx.text.paragraph import Paragraph
 
 from rag.config import ParseConfig
 from rag.data import Block, RawDocument
-from rag.parse.content import ParsedContent
+from rag.parse.content import ParsedContent, render_item, single_spaced
 from rag.parse.figures import FigureReader
 from rag.parse.office.numbering import Marker, Numbering
 from rag.parse.office.package import open_package
@@ -96,7 +96,7 @@ class _Reader:
 
     def _paragraph(self, element: Element) -> Iterator[Block]:
         read = self._read(element)
-        text = "\n".join(" ".join(line.split()) for line in "".join(read.text).split("\n") if line.strip())
+        text = single_spaced("".join(read.text))
         level, style = self._heading_level(element), _style_name(self._docx, element)
         marker = self._numbering.marker(element) if text else None
         if text and marker is not None and not level:
@@ -132,7 +132,8 @@ class _Reader:
     def _end_list(self) -> Iterator[Block]:
         if self._list:
             least = min(line.marker.level for line in self._list)
-            yield Block("list", "\n".join(_item(line, line.marker.level - least) for line in self._list))
+            items = (render_item(line.marker.text, [line.text], line.marker.level - least) for line in self._list)
+            yield Block("list", "\n".join(items))
             self._list = []
 
     def _heading_level(self, element: Element) -> int:
@@ -235,11 +236,6 @@ class _Reader:
             parts.append(f"{marker.text} {text}" if marker else text)
             parts += [f"[^{number}] {self._footnotes.get(number, '')}" for number in read.footnotes]
         return "\n".join(part for part in parts if part)
-
-
-def _item(line: _ListLine, depth: int) -> str:
-    indent, marker = "  " * depth, line.marker.text
-    return f"{indent}{marker} " + line.text.replace("\n", f"\n{indent}{' ' * (len(marker) + 1)}")
 
 
 def _style_name(docx: Docx, element: Element) -> str:

@@ -10,7 +10,7 @@ from pptx.oxml.ns import qn
 
 from rag.config import ParseConfig
 from rag.data import Block, Box, RawDocument, Region
-from rag.parse.content import ParsedContent
+from rag.parse.content import ParsedContent, render_item, single_spaced
 from rag.parse.figures import FigureReader
 from rag.parse.office.package import open_package
 from rag.parse.office.properties import core_fields, stated_title
@@ -62,10 +62,9 @@ def _slide(slide: "Slide", number: int, figures: FigureReader) -> Iterator[Block
     for shape in slide.shapes:
         if title is None or shape.shape_id != title.shape_id:
             yield from _shape(shape, number, figures)
-    if slide.has_notes_slide and (frame := slide.notes_slide.notes_text_frame) is not None:
-        notes = "\n".join(" ".join(line.split()) for line in frame.text.split("\n") if line.strip())
-        if notes:
-            yield Block("paragraph", f"Notes: {notes}", region=_slide_region(slide, number))
+    frame = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
+    if frame is not None and (notes := single_spaced(frame.text)):
+        yield Block("paragraph", f"Notes: {notes}", region=_slide_region(slide, number))
 
 
 def _shape(shape: "BaseShape", number: int, figures: FigureReader) -> Iterator[Block]:
@@ -90,7 +89,7 @@ def _shape(shape: "BaseShape", number: int, figures: FigureReader) -> Iterator[B
 
 def _text(frame: "TextFrame", is_bulleted: bool, region: Region | None) -> Iterator[Block]:
     """Paragraphs and lists; the paragraphs of a body placeholder are items where it has several."""
-    paragraphs = [(paragraph, _paragraph_text(paragraph)) for paragraph in frame.paragraphs]
+    paragraphs = [(paragraph, single_spaced(paragraph.text.replace("\v", "\n"))) for paragraph in frame.paragraphs]
     paragraphs = [(paragraph, text) for paragraph, text in paragraphs if text]
     is_list = is_bulleted and len(paragraphs) > 1
     items: list[str] = []
@@ -101,8 +100,7 @@ def _text(frame: "TextFrame", is_bulleted: bool, region: Region | None) -> Itera
             numbers = {level: count for level, count in numbers.items() if level <= paragraph.level}
             numbers[paragraph.level] = numbers.get(paragraph.level, 0) + 1
             shown = f"{numbers[paragraph.level]}." if marker == "1." else marker
-            indent = "  " * paragraph.level
-            items.append(f"{indent}{shown} " + text.replace("\n", f"\n{indent}{' ' * (len(shown) + 1)}"))
+            items.append(render_item(shown, [text], paragraph.level))
             continue
         if items:
             yield Block("list", "\n".join(items), region=region)
@@ -123,11 +121,6 @@ def _marker(paragraph: "_Paragraph", is_list: bool) -> str:
         if properties.find(qn("a:buChar")) is not None:
             return "-"
     return "-" if is_list else ""
-
-
-def _paragraph_text(paragraph: "_Paragraph") -> str:
-    lines = paragraph.text.replace("\v", "\n").split("\n")
-    return "\n".join(line for line in (" ".join(line.split()) for line in lines) if line)
 
 
 def _table(table: "SlideTable") -> Table:

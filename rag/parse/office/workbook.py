@@ -108,7 +108,7 @@ class _Sheet:
         yield Block("table", render(self._table(texts, rows[start:])))
 
     def _table(self, texts: list[list[str]], rows: Sequence[int]) -> Table:
-        num_headers = self._num_header_rows(texts, rows)
+        num_headers = self._num_header_rows(rows)
         covered: set[tuple[int, int]] = set()
         cells: list[TableCell] = []
         for at, row in enumerate(rows):
@@ -122,7 +122,7 @@ class _Sheet:
                 cells.append(TableCell(at, column, text, height, width, is_header=at < num_headers))
         return compact(Table(len(rows), len(self._columns), tuple(cells)))
 
-    def _num_header_rows(self, texts: list[list[str]], rows: Sequence[int]) -> int:
+    def _num_header_rows(self, rows: Sequence[int]) -> int:
         """The first row, with those that merged cells of it reach down into or stand across more than one column of."""
         if len(rows) < 2:
             return 0

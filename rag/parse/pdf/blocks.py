@@ -14,7 +14,7 @@ from rag.parse.pdf.layout import Piece, begins_item, join_lines, pieces_of, whol
 from rag.parse.pdf.reading_order import group_rows, order_regions, with_initials
 from rag.parse.pdf.running import Parted, part_margins
 from rag.parse.pdf.tables import FoundTable
-from rag.parse.pdf.text_layer import Line, PageText, enclosing
+from rag.parse.pdf.text_layer import Line, PageText, count_characters, enclosing
 from rag.parse.table import render
 
 _FOOTNOTE_SIZE = 0.93  # of the body's size, at most
@@ -44,7 +44,7 @@ class Text:
     def num_repeated(self, at: int) -> int:
         """The characters of a page that were left out: running headers and footers, and contents."""
         margins = self.margins[at]
-        return _characters(margins.repeated) + _characters(margins.body) - _characters(self.bodies[at])
+        return count_characters(margins.repeated) + count_characters(margins.body) - count_characters(self.bodies[at])
 
 
 def text_of(pages: Sequence[PageText]) -> Text:
@@ -145,14 +145,10 @@ def _marginal(kind: BlockKind, line: Line) -> Piece:
     return Piece(kind, (line.text,), line.box, 0.0, False)
 
 
-def _characters(lines: Sequence[Line]) -> int:
-    return sum(len(line.text) for line in lines)
-
-
 def _is_monospaced(pages: Sequence[Sequence[Line]]) -> bool:
     lines = [line for page in pages for line in page]
     held = sum(len(line.text) for line in lines if line.monospaced)
-    return held > _MONOSPACED_SHARE * _characters(lines)
+    return held > _MONOSPACED_SHARE * count_characters(lines)
 
 
 def _blocks(placed: Sequence[_Placed], levels: Sequence[int], words: set[str]) -> Iterator[Block]:

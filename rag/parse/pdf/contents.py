@@ -15,6 +15,7 @@ _NAMES = frozenset(
      "tabladecontenido", "tabladecontenidos", "contenido", "contenidos", "sommaire", "tabledesmatières", "indice",
      "sommario", "содержание", "оглавление", "inhoud", "inhoudsopgave", "conteúdo", "目录", "目次", "목차"]
 )  # fmt: skip
+_MAX_NAME = 80  # characters, in which letters may be spaced out
 _MIN_ENTRIES = 4  # on a page
 _MIN_FOUND = 0.5  # share of the entries that come back as lines of their own
 
@@ -50,7 +51,7 @@ def find_contents(pages: Sequence[Sequence[Line]]) -> Contents:
     dropped: dict[int, frozenset[int]] = {}
     is_open = False
     for at, lines in enumerate(pages):
-        named = any(title_key(line.text) in _NAMES for line in lines)
+        named = any(_is_name(line.text) for line in lines)
         if not (is_open or named or sum("...." in line.text or ". . . ." in line.text for line in lines) >= 3):
             continue
         listed, places = _read_page(lines, is_open or named)
@@ -93,7 +94,7 @@ def _read_page(lines: Sequence[Line], named: bool) -> tuple[list[Entry], frozens
             before = found[-1][0] if found else at
             # The rows of a title that goes over several: they stand close above the one with the page.
             for above in reversed(range(max(before + 1, at - 2), at)):
-                if rows[above + 1].box.y0 - rows[above].box.y1 < 0.6 * row.size and not _is_name(rows[above]):
+                if rows[above + 1].box.y0 - rows[above].box.y1 < 0.6 * row.size and not _is_name(rows[above].text):
                     title = f"{rows[above].text} {title}".strip()
                     left = rows[above].box.x0
             found.append((at, title, left))
@@ -101,7 +102,7 @@ def _read_page(lines: Sequence[Line], named: bool) -> tuple[list[Entry], frozens
         return [], frozenset()
     first, last = found[0][0], found[-1][0]
     while first > 0 and (
-        _is_name(rows[first - 1]) or rows[first].box.y0 - rows[first - 1].box.y1 < 0.6 * rows[first].size
+        _is_name(rows[first - 1].text) or rows[first].box.y0 - rows[first - 1].box.y1 < 0.6 * rows[first].size
     ):
         first -= 1
     if len(found) < 0.5 * (last - first + 1):
@@ -126,5 +127,5 @@ def _title(row: Row, named: bool) -> str | None:
     return None
 
 
-def _is_name(row: Row) -> bool:
-    return title_key(row.text) in _NAMES
+def _is_name(text: str) -> bool:
+    return len(text) <= _MAX_NAME and title_key(text) in _NAMES

@@ -15,6 +15,8 @@ _TOLD = frozenset({"header", "footer", "figure", "caption", "footnote"})
 
 
 class FoundArea(Protocol):
+    """An area of a page, and what the detector takes it for."""
+
     @property
     def kind(self) -> BlockKind: ...
 

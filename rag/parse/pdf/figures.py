@@ -8,6 +8,7 @@ import pymupdf
 
 from rag.data import Block, Box, PageRoute, Region
 from rag.parse.figures import FigureReader, figure_block, is_worth_reading
+from rag.parse.ocr.engine import Picture
 from rag.parse.ocr.page import picture_of
 from rag.parse.pdf.text_layer import PageText, area, enclosing, shared_area
 
@@ -38,18 +39,26 @@ def find_figures(
         boxes = _figure_boxes(text) if route != "ocr" else []
         if not boxes:
             continue
-        page = pdf.load_page(at)
+        # A page is drawn only where somebody looks at it.
+        drawing = pdf.load_page(at).get_displaylist() if reader.is_reading else None
         for box in boxes:
             shown = text.display_box(box)
-            picture = picture_of(
-                page.get_pixmap(
-                    dpi=_DPI, clip=pymupdf.Rect(shown.x0, shown.y0, shown.x1, shown.y1),
-                    colorspace=pymupdf.csRGB, alpha=False,
-                )
-            )  # fmt: skip
-            figure = reader.read_picture(picture)
+            figure = None
+            if drawing is not None and reader.is_reading:
+                figure = reader.read_picture(_picture(drawing, shown))
             found.append(FoundFigure(text.number, shown, figure.text if figure else ""))
     return found
+
+
+def _picture(drawing: pymupdf.DisplayList, shown: Box) -> Picture:
+    """A part of a page as displayed."""
+    pixmap = drawing.get_pixmap(
+        matrix=pymupdf.Matrix(_DPI / 72, _DPI / 72),
+        colorspace=pymupdf.csRGB,
+        alpha=False,
+        clip=pymupdf.Rect(shown.x0, shown.y0, shown.x1, shown.y1),
+    )
+    return picture_of(pixmap)
 
 
 def with_figures(blocks: Sequence[Block], figures: Sequence[FoundFigure]) -> list[Block]:

@@ -64,8 +64,9 @@ class Outline:
 
     def level_of(self, text: str, page: int) -> int:
         """The level of the title on a page, with or without its number; 0 for what is none."""
-        key = title_key(text)
-        places = self.places.get(key) or self.places.get(title_key(_SECTION.sub("", text, count=1)))
+        if not self.places:
+            return 0
+        places = self.places.get(title_key(text)) or self.places.get(title_key(_SECTION.sub("", text, count=1)))
         if not places:
             return 0
         return min(places, key=lambda place: abs(place[0] - page) if place[0] else 10_000)[1]

@@ -14,6 +14,8 @@ _BULLET = re.compile(r"([•●▪◦‣·○■□➢✓❖–—*-])\s+(?=\S)"
 _NUMBER = re.compile(r"(?:\(?(?:\d{1,3}|[a-z]|[ivx]{2,4})[.)]|\[\d{1,3}\])\s+(?=\S)")
 _SENTENCE_END = (".", ":", "!", "?", ";", "。", "！", "？")
 _HYPHENATED = re.compile(r"[^\W\d_]-$")
+_NO_WORD = re.compile(r"[^\w-]")
+_WORD = re.compile(r"\w+(?:-\w+)*(?!\w*-$)")
 _CAPTION = re.compile(
     r"(?i:fig(?:ure|\.)?|table|tab\.|figura|tabla|abb(?:ildung|\.)|tabelle|tableau|рис(?:унок|\.)|таблица|图|表|listing"
     r"|algorithm|exhibit|chart)\s*(?:[A-Z]?\.?\d{1,3}(?:[.-]\d{1,3})?|[IVX]{1,6}|[A-Z])\s*(?:[.:|)–—-]|\s[A-Z]|$)"
@@ -63,8 +65,8 @@ def join_lines(lines: Sequence[str], words: frozenset[str] | set[str]) -> str:
     for line in lines:
         if text.endswith("\u00ad"):
             text = text[:-1] + line
-        elif _HYPHENATED.search(text) and line[:1].islower():
-            before = re.split(r"[^\w-]", text)[-1]
+        elif _HYPHENATED.search(text[-2:]) and line[:1].islower():
+            before = _NO_WORD.split(text.rsplit(" ", 1)[-1])[-1]
             after = re.match(r"\w*", line)
             rest = after[0] if after else ""
             whole, hyphenated = (before[:-1] + rest).lower(), (before + rest).lower()
@@ -78,10 +80,10 @@ def join_lines(lines: Sequence[str], words: frozenset[str] | set[str]) -> str:
 
 def words_of(rows: Sequence[Row]) -> set[str]:
     """The words of the rows in lower case, with inner hyphens; the last of a row only where it is whole."""
-    return {word for row in rows for word in re.findall(r"\w+(?:-\w+)*(?!\w*-$)", row.text.lower())}
+    return {word for row in rows for word in _WORD.findall(row.text.lower())}
 
 
-def is_caption(text: str) -> bool:
+def _is_caption(text: str) -> bool:
     """Whether the text begins as the caption of a figure or table does: "Figure 3:", "Table II."."""
     return _CAPTION.match(text) is not None
 
@@ -118,14 +120,14 @@ def _prose(rows: Sequence[Row]) -> list[Piece]:
             continue
         pieces += _list(in_list, right)
         in_list = []
-        pieces.append(_piece("caption" if is_caption(group[0].text) else "paragraph", group, right))
+        pieces.append(_piece("caption" if _is_caption(group[0].text) else "paragraph", group, right))
     return pieces + _list(in_list, right)
 
 
 def _begins_piece(group: Sequence[Row], row: Row, usual_gap: float, left: float, right: float) -> bool:
     above = group[-1]
     gap = row.box.y0 - above.box.y1
-    if _marker(row) or (is_caption(row.text) and (above.text.endswith(_SENTENCE_END) or gap > 0.3 * row.size)):
+    if _marker(row) or (_is_caption(row.text) and (above.text.endswith(_SENTENCE_END) or gap > 0.3 * row.size)):
         return True
     if gap > max(usual_gap, 0.0) + 0.45 * row.size or gap < -3 * row.size:
         return True

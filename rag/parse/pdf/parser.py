@@ -7,7 +7,7 @@ from dataclasses import replace
 import pymupdf
 
 from rag.config import ParseConfig
-from rag.data import PageReport, RawDocument
+from rag.data import RawDocument
 from rag.errors import ParseError, RagError
 from rag.parse.content import ParsedContent
 from rag.parse.figures import FigureReader
@@ -17,9 +17,9 @@ from rag.parse.pdf.detected import DetectedRegion, PageDetector, detect
 from rag.parse.pdf.equations import with_equations
 from rag.parse.pdf.figures import find_figures, with_figures
 from rag.parse.pdf.opening import bookmarks, count_pages, open_pdf
-from rag.parse.pdf.routing import Route, needs_layout, route_of
+from rag.parse.pdf.routing import Route, needs_layout, report_of, route_of
 from rag.parse.pdf.tables import FoundTable, find_tables
-from rag.parse.pdf.text_layer import Line, PageText, read_page
+from rag.parse.pdf.text_layer import PageText, read_page
 
 _NO_TITLE = re.compile(
     r"(?i)^(untitled.*|.*document\d*|microsoft (word|powerpoint|excel) - .*|\(?anonymous\)?|[\W\d_]*|\S*\d{6,}\S*"
@@ -49,7 +49,8 @@ def parse_pdf(
         about: dict[str, str | None] = dict(pdf.metadata or {})
     blocks = with_figures(blocks_of(text, tables, outline, detected), figures)
     reports = tuple(
-        _report(page, route, text.num_repeated(at)) for at, (page, route) in enumerate(zip(pages, routes, strict=True))
+        report_of(page, route, text.num_repeated(at))
+        for at, (page, route) in enumerate(zip(pages, routes, strict=True))
     )
     title = " ".join((about.get("title") or "").split())
     fields: dict[str, object] = {"updated_at": about.get("modDate") or about.get("creationDate")}
@@ -115,7 +116,7 @@ def _detect(
 def _no_text_reason(pages: Sequence[PageText], routes: Sequence[Route], recognized: bool) -> str:
     """Why no page has text; "" where one has. `recognized`: the pages that need OCR went through it."""
     if any(
-        _num_characters(page) and (recognized or route.name != "ocr") for page, route in zip(pages, routes, strict=True)
+        page.num_characters and (recognized or route.name != "ocr") for page, route in zip(pages, routes, strict=True)
     ):
         return ""
     unread = [route.reason for route in routes if route.name == "ocr"]
@@ -125,25 +126,3 @@ def _no_text_reason(pages: Sequence[PageText], routes: Sequence[Route], recogniz
         return f"unreadable: {unread[0]}; {'OCR found no text either' if recognized else 'needs OCR'}"
     missing = "OCR found no text" if recognized else "needs OCR"
     return f"scanned: no text layer on any of {len(pages)} pages; {missing}"
-
-
-def _report(page: PageText, route: Route, num_repeated: int) -> PageReport:
-    lines = (*page.lines, *page.turned)
-    confidence = sum(line.confidence for line in lines) / len(lines) if lines else 1.0
-    return PageReport(
-        page.number,
-        route.name,
-        route.reason,
-        max(_num_characters(page) - num_repeated, 0),
-        _count(page.hidden),
-        num_repeated,
-        round(confidence, 3),
-    )
-
-
-def _num_characters(page: PageText) -> int:
-    return _count(page.lines) + _count(page.turned)
-
-
-def _count(lines: Sequence[Line]) -> int:
-    return sum(len(line.text) for line in lines)

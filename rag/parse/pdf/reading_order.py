@@ -228,41 +228,51 @@ def _find_gutter(lines: Sequence[Line]) -> _Gutter | None:
     """The gap between two columns of prose that the fewest lines run over; None where there are no two columns."""
     if len(lines) < 2 * _MIN_LINES:
         return None
-    left = min(line.box.x0 for line in lines)
-    width = max(line.box.x1 for line in lines) - left
-    num_bins = int(width / 2) + 1
+    starts, ends = [line.box.x0 for line in lines], [line.box.x1 for line in lines]
+    left = min(starts)
+    num_bins = int((max(ends) - left) / 2) + 1
     steps = [0] * (num_bins + 2)  # how many lines begin or end at each 2 points
-    for line in lines:
-        steps[int((line.box.x0 - left) / 2)] += 1
-        steps[int((line.box.x1 - left) / 2) + 1] -= 1
+    for x0, x1 in zip(starts, ends, strict=True):
+        steps[int((x0 - left) / 2)] += 1
+        steps[int((x1 - left) / 2) + 1] -= 1
     covered = list(accumulate(steps[:num_bins]))
     inner = range(num_bins // 7, num_bins - num_bins // 7)
-    fewest = min((covered[at] for at in inner), default=len(lines))
+    fewest = min(covered[inner.start : inner.stop], default=len(lines))
     if fewest > _MAX_CROSSING * len(lines):
         return None
-    candidates: list[tuple[int, int]] = []
-    begin = None
-    for at in [*inner, num_bins]:
-        empty = at < num_bins and covered[at] <= fewest
-        if empty and begin is None:
-            begin = at
-        elif not empty and begin is not None:
-            candidates.append((begin, at if at < num_bins else inner[-1] + 1))
-            begin = None
+    candidates: list[tuple[int, int]] = []  # [start, end)
+    for at in inner:
+        if covered[at] > fewest:
+            continue
+        if candidates and candidates[-1][1] == at:
+            candidates[-1] = (candidates[-1][0], at + 1)
+        else:
+            candidates.append((at, at + 1))
+    by_middle: list[Line] = []
     for start, end in sorted(candidates, key=lambda run: run[0] - run[1]):
         edges = (left + 2 * start, left + 2 * end)
-        if edges[1] - edges[0] >= _MIN_GUTTER - 2 and _is_between_columns(lines, edges):
-            return _Gutter(*edges, fewest)
+        if edges[1] - edges[0] >= _MIN_GUTTER - 2:
+            by_middle = by_middle or sorted(lines, key=_middle)
+            if _is_between_columns(by_middle, edges):
+                return _Gutter(*edges, fewest)
     return None
 
 
 def _is_between_columns(lines: Sequence[Line], gutter: tuple[float, float]) -> bool:
+    """Whether prose stands on both sides; the lines are in the order of their middles."""
     middle = (gutter[0] + gutter[1]) / 2
-    sides = (
-        _row_extents(line for line in lines if line.box.x1 <= middle + _OVERHANG),
-        _row_extents(line for line in lines if line.box.x0 >= middle - _OVERHANG),
+    beside = (
+        [line for line in lines if line.box.x1 <= middle + _OVERHANG],
+        [line for line in lines if line.box.x0 >= middle - _OVERHANG],
     )
-    for rows in sides:
+    # Most places are told here, before rows are made of the lines.
+    least = _MIN_LINES * _MIN_MEAN_CHARACTERS
+    if any(len(side) < _MIN_LINES or sum([len(line.text) for line in side]) < least for side in beside):
+        return False
+    sides: list[list[_Extent]] = []
+    for side in beside:
+        rows = _row_extents(side)
+        sides.append(rows)
         if len(rows) < _MIN_LINES or sum(row.num_characters for row in rows) < _MIN_MEAN_CHARACTERS * len(rows):
             return False
         width = max(row.x1 for row in rows) - min(row.x0 for row in rows)
@@ -284,13 +294,16 @@ class _Extent:
 
 
 def _row_extents(lines: Iterable[Line]) -> list[_Extent]:
+    """The rows of lines that are in the order of their middles."""
     rows: list[_Extent] = []
-    for line in sorted(lines, key=_middle):
-        y = _middle(line)
-        if rows and y - rows[-1].y < 0.5 * line.size:
-            row = rows[-1]
-            row.x0, row.x1 = min(row.x0, line.box.x0), max(row.x1, line.box.x1)
+    row: _Extent | None = None
+    for line in lines:
+        box = line.box
+        y = (box.y0 + box.y1) / 2
+        if row is not None and y - row.y < 0.5 * line.size:
+            row.x0, row.x1 = min(row.x0, box.x0), max(row.x1, box.x1)
             row.num_characters += len(line.text)
         else:
-            rows.append(_Extent(y, line.box.x0, line.box.x1, len(line.text)))
+            row = _Extent(y, box.x0, box.x1, len(line.text))
+            rows.append(row)
     return rows

@@ -4,9 +4,9 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from rag.data import PageRoute
+from rag.data import PageReport, PageRoute
 from rag.parse.pdf.reading_order import has_columns
-from rag.parse.pdf.text_layer import PageText, area
+from rag.parse.pdf.text_layer import PageText, area, count_characters
 
 _MAX_UNMAPPED = 0.3  # share of characters without a meaning above which a text layer says nothing
 _MIN_CHARACTERS = 24  # a text layer with fewer may be right, if the page is not an image
@@ -16,7 +16,7 @@ _FIGURE_SHARE, _BACKGROUND_SHARE = 0.02, 0.85  # of a page that an image covers
 _MIN_CURVES = 100  # drawn paths other than rectangles on a page with a diagram
 _UNMAPPED = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff]")
 _LATIN_WORD = re.compile(r"[A-Za-z]{4,}")
-_VOWELS = re.compile(r"[aeiouyAEIOUY]")
+_VOWELS = "aeiouy"
 _MIN_VOWELS = 0.2  # of the letters of Latin words of 4 letters and more; languages have 0.3 to 0.5
 _MAX_ODD = 0.35  # share of the visible characters that are unusual signs
 _ODD = re.compile(r"[!\"#%&*+<=>?@\\^_`{|}~\u00a1-\u00bf\u00d7\u00f7]")
@@ -47,6 +47,21 @@ def route_of(page: PageText, min_characters: int = _MIN_CHARACTERS) -> Route:
     return Route("text", "a text layer")
 
 
+def report_of(page: PageText, route: Route, num_repeated: int = 0) -> PageReport:
+    """How the page was read; `num_repeated` of its characters were left out, since other pages repeat them."""
+    lines = (*page.lines, *page.turned)
+    confidence = sum(line.confidence for line in lines) / len(lines) if lines else 1.0
+    return PageReport(
+        page.number,
+        route.name,
+        route.reason,
+        max(page.num_characters - num_repeated, 0),
+        count_characters(page.hidden),
+        num_repeated,
+        round(confidence, 3),
+    )
+
+
 def needs_layout(page: PageText) -> str:
     """Why the page is too complicated for rules alone: figures beside columns; "" where it is not."""
     whole = area(page.frame)
@@ -64,7 +79,7 @@ def garbage_reason(text: str) -> str:
         return f"the fonts do not say which characters they draw ({unmapped} of {visible} unknown)"
     # Accents are taken off first: vowels carry most of them.
     latin = "".join(_LATIN_WORD.findall(unicodedata.normalize("NFD", text).replace("\u0131", "i")))
-    if len(latin) >= _MIN_LETTERS and len(_VOWELS.findall(latin)) < _MIN_VOWELS * len(latin):
+    if len(latin) >= _MIN_LETTERS and sum(map(latin.lower().count, _VOWELS)) < _MIN_VOWELS * len(latin):
         return "the text layer is gibberish (words without vowels)"
     if visible >= 2 * _MIN_LETTERS and len(_ODD.findall(text)) > _MAX_ODD * visible:
         return "the text layer is gibberish (mostly signs)"

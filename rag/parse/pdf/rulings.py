@@ -1,9 +1,10 @@
 """Tables of a PDF page that rules are drawn around. PyMuPDF's `find_tables` took 50 to 3,000 ms a page here."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
 
 import pymupdf
 
@@ -25,9 +26,8 @@ _MAX_HEADER_ROWS = 6
 _MAX_PAIRS = 400_000  # of a rule across and a rule down, likewise
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A straight line across (`at` is its y) or down (`at` is its x) the page."""
+class Rule(NamedTuple):
+    """A straight line across (`at` is its y) or down (`at` is its x) the page. Rules sort by their place."""
 
     at: float
     start: float
@@ -65,20 +65,27 @@ class Rulings:
         )
 
 
+def may_hold_grid(text: PageText) -> bool:
+    """Whether rules may run across and down the page, judged by its paths' boxes, which are never smaller than they."""
+    boxes = [vector.box for vector in text.vectors]
+    return any(box.x1 - box.x0 > _MIN_RULE for box in boxes) and any(box.y1 - box.y0 > _MIN_RULE for box in boxes)
+
+
 def page_rulings(page: pymupdf.Page, text: PageText) -> tuple[Rulings, Rulings]:
     """The rules that are drawn, and these with the edges of coloured grounds; none where the page is a drawing."""
     if len(text.vectors) < _MIN_DRAWINGS or len(text.vectors) > _MAX_DRAWINGS:
         return Rulings(), Rulings()
     # The vectors themselves do not do: MuPDF widens the box of a stroked path by ten times the stroke's width.
-    rules, grounds = find_rulings(page.get_cdrawings(), text.to_reading)
+    rules, grounds = _find_rulings(page.get_cdrawings(), text.to_reading)
     if len(rules.across) * len(rules.down) > _MAX_PAIRS:
         return Rulings(), Rulings()
     return rules, grounds if len(grounds.across) * len(grounds.down) <= _MAX_PAIRS else Rulings()
 
 
-def find_rulings(drawings: Iterable[dict[str, Any]], to_reading: pymupdf.Matrix) -> tuple[Rulings, Rulings]:
+def _find_rulings(drawings: Iterable[dict[str, Any]], to_reading: pymupdf.Matrix) -> tuple[Rulings, Rulings]:
     """Lines, outlines of rectangles, and filled rectangles too thin for anything else; and these with the edges of
     coloured grounds."""
+    is_turned = to_reading != pymupdf.Identity
     across: list[Rule] = []
     down: list[Rule] = []
     ground_across: list[Rule] = []
@@ -96,8 +103,9 @@ def find_rulings(drawings: Iterable[dict[str, Any]], to_reading: pymupdf.Matrix)
                 continue
             if x1 - x0 <= _MIN_RULE and y1 - y0 <= _MIN_RULE:  # most paths of a drawing
                 continue
-            box = turn(Box(x0, y0, x1, y1), to_reading)
-            x0, y0, x1, y1 = box.x0, box.y0, box.x1, box.y1
+            if is_turned:
+                box = turn(Box(x0, y0, x1, y1), to_reading)
+                x0, y0, x1, y1 = box.x0, box.y0, box.x1, box.y1
             width, height = x1 - x0, y1 - y0
             if height <= _THIN and width > _MIN_RULE:
                 across.append(Rule((y0 + y1) / 2, x0, x1))
@@ -155,13 +163,14 @@ def connected_grids(rulings: Rulings) -> list[Rulings]:
             at = group[at]
         return at
 
+    from_left = sorted((other.at, j) for j, other in enumerate(down))
     for i, line in enumerate(across):
-        for j, other in enumerate(down, start=len(across)):
-            if (
-                line.start - _SNAP <= other.at <= line.end + _SNAP
-                and other.start - _SNAP <= line.at <= other.end + _SNAP
-            ):
-                group[root(j)] = root(i)
+        begin = bisect_left(from_left, (line.start - _SNAP,))
+        for at, j in islice(from_left, begin, None):
+            if at > line.end + _SNAP:
+                break
+            if down[j].start - _SNAP <= line.at <= down[j].end + _SNAP:
+                group[root(len(across) + j)] = root(i)
     grids: dict[int, tuple[list[Rule], list[Rule]]] = {}
     for i, line in enumerate(across):
         grids.setdefault(root(i), ([], []))[0].append(line)
@@ -372,7 +381,7 @@ def _joined(rules: list[Rule]) -> list[Rule]:
 def _bundles(rules: Sequence[Rule]) -> list[list[Rule]]:
     """The rules in groups of nearly the same `at`, in its order."""
     bundles: list[list[Rule]] = []
-    for rule in sorted(rules, key=lambda rule: (rule.at, rule.start, rule.end)):
+    for rule in sorted(rules):
         if bundles and rule.at - bundles[-1][0].at <= _SNAP:
             bundles[-1].append(rule)
         else:

@@ -135,6 +135,8 @@ def _rows(lines: Sequence[Line]) -> list[_Row]:
 
 
 def _is_marginal(row: _Row, to_edge: float, gap: float, height: float, usual: float) -> bool:
+    if to_edge >= _MARGIN * height:
+        return False
     text = " ".join(line.text for line in row.lines)
     size = max(line.size for line in row.lines)
     if len(text) > _MAX_CHARACTERS:

@@ -8,7 +8,17 @@ from itertools import pairwise
 from rag.data import Box
 from rag.parse.pdf.rulings import Rule, Rulings
 from rag.parse.pdf.table_columns import phrases
-from rag.parse.pdf.word_lines import Spacing, Word, WordLine, is_numeric, is_value, lines_of, spacing_of
+from rag.parse.pdf.word_lines import (
+    Spacing,
+    Word,
+    WordLine,
+    is_numeric,
+    is_value,
+    lines_of,
+    spacing_of,
+    words_between,
+    words_in,
+)
 
 _BRIDGED = 15.0  # points: pieces of a rule as close as this are one rule across a table
 _MIN_RULE_SHARE = 0.15  # of the page's width
@@ -63,7 +73,7 @@ def ruled_areas(group: Sequence[Rule], words: Sequence[Word]) -> list[Box]:
     bands = [
         lines_of(
             word
-            for word in words
+            for word in words_between(words, upper.at, lower.at)
             if upper.at < (word.y0 + word.y1) / 2 < lower.at and left < (word.x0 + word.x1) / 2 < right
         )
         for upper, lower in pairwise(group)
@@ -87,7 +97,7 @@ def ruled_areas(group: Sequence[Rule], words: Sequence[Word]) -> list[Box]:
 
 def with_header_above(area: Box, words: Sequence[Word], rules: Rulings) -> Box:
     """The area with the names of its columns where they stand above its first rule."""
-    inside = lines_of(word for word in words if holds(area, word))
+    inside = lines_of(words_in(words, area))
     spacing = spacing_of(inside)
     first = phrases(inside[0], spacing) if inside else []
     if not inside or (len(first) > 1 and sum(is_numeric(run[-1].text) for run in first) < 2):
@@ -109,7 +119,7 @@ def with_header_above(area: Box, words: Sequence[Word], rules: Rulings) -> Box:
 
 def with_rows_below(area: Box, words: Sequence[Word]) -> Box:
     """The area with the rows that go on below its last rule in the same columns."""
-    lines = lines_of(word for word in words if holds(area, word))
+    lines = lines_of(words_in(words, area))
     if not lines:
         return area
     spacing = spacing_of(lines)
@@ -131,9 +141,9 @@ def with_rows_below(area: Box, words: Sequence[Word]) -> Box:
 
 def with_row_names(area: Box, words: Sequence[Word]) -> Box:
     """The area with the names of its rows to the left of its rules, and with more of their numbers to the right."""
-    lines = lines_of(word for word in words if holds(area, word))
+    lines = lines_of(words_in(words, area))
     em = spacing_of(lines).em
-    level = [word for word in words if area.y0 < (word.y0 + word.y1) / 2 < area.y1]
+    level = [word for word in words_between(words, area.y0, area.y1) if area.y0 < (word.y0 + word.y1) / 2 < area.y1]
     names = lines_of(word for word in level if word.x1 <= area.x0 + em)
     more = lines_of(word for word in level if word.x0 >= area.x1 - em)
     rows = [(line.y0 + line.y1) / 2 for line in lines if any(map(_is_amount, line.words))]
@@ -203,12 +213,6 @@ def row_runs(lines: Sequence[WordLine], spacing: Spacing, frame: Box) -> list[tu
     return runs
 
 
-def holds(box: Box, word: Word) -> bool:
-    """Whether the word's middle lies in the box."""
-    x, y = (word.x0 + word.x1) / 2, (word.y0 + word.y1) / 2
-    return box.x0 <= x <= box.x1 and box.y0 <= y <= box.y1
-
-
 def _is_aligned(parts: Sequence[tuple[Word, ...]], rows: Sequence[Sequence[tuple[Word, ...]]]) -> bool:
     """Whether half of the phrases or more begin, end or have their middles where some in the rows above do."""
     places: tuple[set[int], set[int], set[int]] = (set(), set(), set())
@@ -256,7 +260,7 @@ def _is_header_band(band: Sequence[WordLine]) -> bool:
 
 def _holds_sentence(top: float, bottom: float, left: float, right: float, words: Sequence[Word]) -> bool:
     """Whether a line of prose runs into the area, from outside it too."""
-    lines = lines_of(word for word in words if top < (word.y0 + word.y1) / 2 < bottom)
+    lines = lines_of(w for w in words_between(words, top, bottom) if top < (w.y0 + w.y1) / 2 < bottom)
     spacing = spacing_of(lines)
     return any(
         len(run) >= _MANY and min(run[-1].x1, right) - max(run[0].x0, left) > _INTO * (right - left)

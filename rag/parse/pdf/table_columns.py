@@ -1,5 +1,6 @@
 """Columns of a table told by its white space: rivers that run down between the texts of its lines."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -48,11 +49,12 @@ class Piece:
 def phrases(line: WordLine, spacing: Spacing) -> list[tuple[Word, ...]]:
     """The line's words in runs; numbers are parted where prose would not be."""
     parts: list[tuple[Word, ...]] = []
+    number_gap = _NUMBER_GAP * spacing.em
     for run in runs_of(line.words, spacing.phrase_gap):
         start = 0
         for at, (left, right) in enumerate(pairwise(run), start=1):
-            numbers = is_numeric(left.text) and is_numeric(right.text) and not left.text.endswith(",")
-            if numbers and right.x0 - left.x1 > _NUMBER_GAP * spacing.em:
+            apart = right.x0 - left.x1 > number_gap
+            if apart and is_numeric(left.text) and is_numeric(right.text) and not left.text.endswith(","):
                 parts.append(run[start:at])
                 start = at
         parts.append(run[start:])
@@ -132,14 +134,15 @@ def _split_column(
     tolerated = max(int(_CROSSING * num_rows), 1 if num_rows >= 5 else 0)
     if not tolerated:
         return [column]
-    spans = [(run[0].x0, max(word.x1 for word in run)) for run in runs]
-    points = sorted({x for span in spans for x in span})
+    starts = sorted(run[0].x0 for run in runs)
+    ends = sorted(max(word.x1 for word in run) for run in runs)
+    points = sorted({*starts, *ends})
     best: tuple[float, float] | None = None
     for left, right in pairwise(points):
         middle = (left + right) / 2
-        crossing = sum(x0 < middle < x1 for x0, x1 in spans)
-        before = sum(x1 <= middle for _, x1 in spans)
-        after = sum(x0 >= middle for x0, _ in spans)
+        before = bisect_right(ends, middle)
+        after = len(starts) - bisect_left(starts, middle)
+        crossing = len(runs) - before - after
         if crossing <= tolerated and min(before, after) >= max(_MIN_SIDE, 2 * crossing):
             if best and best[1] >= left:
                 best = (best[0], right)

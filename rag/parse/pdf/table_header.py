@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from rag.parse.pdf.rulings import Rule, Rulings
 from rag.parse.pdf.table_columns import Piece
@@ -161,6 +161,7 @@ def _partition(
     """The columns shared out among the pieces, each group of columns with its middle as near to its piece as can be."""
     num, count = len(extents), len(pieces)
     infinite = float("inf")
+    under = [_columns_under(piece, extents) for piece in pieces]
     best = [[infinite] * (count + 1) for _ in range(num + 1)]
     choice: dict[tuple[int, int], tuple[int, bool]] = {}
     best[0][0] = 0.0
@@ -175,7 +176,7 @@ def _partition(
                 cost = best[start][used - 1]
                 if cost == infinite:
                     continue
-                cost += _misfit(pieces[used - 1], known[used - 1], start, end - 1, extents, em)
+                cost += _misfit(pieces[used - 1], known[used - 1], start, end - 1, extents, under[used - 1], em)
                 if cost < best[end][used]:
                     best[end][used] = cost
                     choice[end, used] = (start, True)
@@ -192,15 +193,27 @@ def _partition(
     return ranges[::-1]
 
 
-def _misfit(piece: Piece, known: tuple[int, int] | None, first: int, last: int, extents: Extents, em: float) -> float:
+def _columns_under(piece: Piece, extents: Extents) -> list[int]:
+    """For each column, and behind the last, how many of those before it lie under the piece."""
+    x0, x1 = piece.x0, piece.x1
+    lies = (min(right, x1) - max(left, x0) > 0.3 * min(right - left, x1 - x0) for left, right in extents)
+    return list(accumulate(lies, initial=0))
+
+
+def _misfit(
+    piece: Piece,
+    known: tuple[int, int] | None,
+    first: int,
+    last: int,
+    extents: Extents,
+    under: Sequence[int],
+    em: float,
+) -> float:
+    """How badly a piece of a header fits above the columns [first, last]; `under` counts those that it lies above."""
     if known is not None:
         return 0.0 if known == (first, last) else 100.0
     x0, x1 = extents[first][0], extents[last][1]
-    missed = sum(
-        min(right, piece.x1) - max(left, piece.x0) > 0.3 * min(right - left, piece.x1 - piece.x0)
-        for at, (left, right) in enumerate(extents)
-        if not first <= at <= last
-    )
+    missed = under[-1] - (under[last + 1] - under[first])
     middle = abs((x0 + x1) / 2 - (piece.x0 + piece.x1) / 2) / em
     if first == last:
         middle = min(middle, abs(x0 - piece.x0) / em, abs(x1 - piece.x1) / em)

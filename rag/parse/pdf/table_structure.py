@@ -46,7 +46,7 @@ def table_from_words(words: Sequence[Word], rules: Rulings) -> Table | None:
             separators = again
             cell_lines = _cut(lines, separators, spacing)
             num_header = count_header_lines(cell_lines, full)
-    if not _is_tabular(cell_lines, num_header, em, bool(full)):
+    if not _is_tabular(cell_lines, num_header, bool(full)):
         return None
     extents = _extents(cell_lines, num_header, separators, left, right)
     num_rows, cells = header_cells(cell_lines[:num_header], extents, rules, em)
@@ -104,7 +104,7 @@ def _row_cells(row: Sequence[CellLine], at: int, extents: Extents, em: float) ->
             if over:
                 place = min(over)  # the texts of a cell that wraps need not be equally wide
             elif place[0] != place[1] and not alone:
-                place = _narrowed(piece, place, row, extents)
+                place = _narrowed(piece, place, row)
             for column in range(place[0], place[1] + 1):
                 taken[column] = place
             held.setdefault(place, []).append(piece)
@@ -126,7 +126,7 @@ def _lone_place(piece: Piece, extents: Extents, em: float) -> tuple[int, int]:
     return piece.first, piece.last
 
 
-def _narrowed(piece: Piece, place: tuple[int, int], row: Sequence[CellLine], extents: Extents) -> tuple[int, int]:
+def _narrowed(piece: Piece, place: tuple[int, int], row: Sequence[CellLine]) -> tuple[int, int]:
     """The columns without those that other texts of the row stand in."""
     others = {
         column for line in row for other in line.pieces if other is not piece for column in (other.first, other.last)
@@ -139,7 +139,7 @@ def _narrowed(piece: Piece, place: tuple[int, int], row: Sequence[CellLine], ext
     return first, last
 
 
-def _is_tabular(lines: Sequence[CellLine], num_header: int, em: float, ruled: bool) -> bool:
+def _is_tabular(lines: Sequence[CellLine], num_header: int, ruled: bool) -> bool:
     several = [line for line in lines if len(line.pieces) > 1]
     num_columns = 1 + max(piece.last for line in lines for piece in line.pieces)
     if len(several) < (2 if ruled else 3):

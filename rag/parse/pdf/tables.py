@@ -15,6 +15,7 @@ from rag.parse.pdf.rulings import (
     grid_box,
     grid_table,
     is_regular,
+    may_hold_grid,
     page_rulings,
     with_header,
     without_underlines,
@@ -22,7 +23,6 @@ from rag.parse.pdf.rulings import (
 from rag.parse.pdf.table_areas import (
     CAPTION,
     LONG,
-    holds,
     row_runs,
     rule_groups,
     ruled_areas,
@@ -33,7 +33,18 @@ from rag.parse.pdf.table_areas import (
 from rag.parse.pdf.table_columns import phrases
 from rag.parse.pdf.table_structure import table_from_words
 from rag.parse.pdf.text_layer import Line, PageText
-from rag.parse.pdf.word_lines import Word, WordLine, is_value, lines_of, page_words, prose_zones, spacing_of
+from rag.parse.pdf.word_lines import (
+    Word,
+    WordLine,
+    is_value,
+    lines_of,
+    page_words,
+    prose_zones,
+    spacing_of,
+    words_between,
+    words_in,
+    words_outside,
+)
 from rag.parse.table import Table, TableCell
 
 _LOOSE = 5.0  # heights of a line for each line of text in a grid
@@ -62,8 +73,10 @@ def find_tables(page: pymupdf.Page, text: PageText) -> list[FoundTable]:
     """The tables of the page from top to bottom."""
     if not text.lines:
         return []
-    rules, grounds = page_rulings(page, text)
     spread = _side_by_side(text.lines)
+    if not spread and not may_hold_grid(text):
+        return []
+    rules, grounds = page_rulings(page, text)
     grids = connected_grids(rules)
     ground_grids = connected_grids(grounds)
     if not grids and not ground_grids and not spread:
@@ -71,33 +84,36 @@ def find_tables(page: pymupdf.Page, text: PageText) -> list[FoundTable]:
     words = page_words(page, text)
     found: list[FoundTable] = []
     plots: list[Box] = []
+    places = list(map(grid_box, grids))
     for grid in [*grids, *ground_grids]:
         box = _below_prose(grid_box(grid), words)
         if any(_overlaps(box, other) for other in [*plots, *(table.box for table in found)]):
             continue
-        inside = [word for word in words if holds(box, word)]
+        inside = words_in(words, box)
         if not inside:
             continue
-        if _is_plot(grid, box, inside, text):
+        lines = lines_of(inside)
+        if _is_plot(grid, box, inside, lines, text):
             plots.append(box)
             continue
-        drawn = [grid_box(other) for other in grids if other is not grid] if grid in grids else []
-        if _is_part(box, inside, _outside(words, drawn), _MIN_LEVEL if grid in grids else 0.0):
+        is_drawn = grid in grids
+        others = [place for other, place in zip(grids, places, strict=True) if other is not grid] if is_drawn else []
+        if _is_part(box, lines, words, others, _MIN_LEVEL if is_drawn else 0.0):
             continue
         table = grid_table(grid, inside) or table_from_words(inside, grid)
         if table is not None:
-            found.append(_with_names_above(FoundTable(box, without_asides(table)), grid, words))
-    words = _outside(words, [*plots, *(table.box for table in found)])
+            found.append(_with_names_above(FoundTable(box, _without_asides(table)), grid, words))
+    words = words_outside(words, [*plots, *(table.box for table in found)])
     rules = without_underlines(rules.outside(plots), words)
     for group in rule_groups(rules.outside([table.box for table in found]).across, text.frame):
         for area in ruled_areas(group, words):
             box = with_header_above(with_row_names(_below_prose(area, words), words), words, rules)
             box = with_row_names(with_rows_below(box, words), words)  # the rules may part the header alone
-            inside = [word for word in words if holds(box, word)]
+            inside = words_in(words, box)
             table = table_from_words(inside, rules.within(box))
             if table is not None:
                 found.append(FoundTable(box, table))
-                words = _outside(words, [box])
+                words = words_outside(words, [box])
     if spread:
         rules = rules.outside([table.box for table in found])
         for zone in prose_zones(lines_of(words)):
@@ -105,13 +121,11 @@ def find_tables(page: pymupdf.Page, text: PageText) -> list[FoundTable]:
     return sorted(found, key=lambda table: (table.box.y0, table.box.x0))
 
 
-def _is_plot(grid: Rulings, box: Box, words: Sequence[Word], text: PageText) -> bool:
-    """Whether a grid is that of a plot: hardly any text, or curves."""
-    inked = sum((word.x1 - word.x0) * (word.y1 - word.y0) for word in words)
-    # Lines of text with several times their height between any two are labels.
+def _is_plot(grid: Rulings, box: Box, words: Sequence[Word], lines: Sequence[WordLine], text: PageText) -> bool:
+    """Whether a grid, with the words inside it and their lines, is that of a plot: hardly any text, or curves."""
     if not is_regular(grid):
         return True
-    lines = lines_of(words)
+    # Lines of text with several times their height between any two are labels.
     height = median(line.y1 - line.y0 for line in lines)
     if len(lines) * _LOOSE * height < box.y1 - box.y0:
         return True
@@ -119,12 +133,13 @@ def _is_plot(grid: Rulings, box: Box, words: Sequence[Word], text: PageText) -> 
     held = sum(any(top < (line.y0 + line.y1) / 2 < bottom for line in lines) for top, bottom in bands)
     if held < _MIN_HELD * len(bands):
         return True
+    inked = sum((word.x1 - word.x0) * (word.y1 - word.y0) for word in words)
     return inked < _MIN_TEXT_SHARE * (box.x1 - box.x0) * (box.y1 - box.y0) or _has_curves(box, text)
 
 
 def _below_prose(box: Box, words: Sequence[Word]) -> Box:
     """The box without a sentence at its top that leads up to the table."""
-    lines = lines_of(word for word in words if holds(box, word))
+    lines = lines_of(words_in(words, box))
     if len(lines) < 2:
         return box
     spacing = spacing_of(lines)
@@ -137,16 +152,19 @@ def _below_prose(box: Box, words: Sequence[Word]) -> Box:
     return box
 
 
-def _is_part(box: Box, inside: Sequence[Word], words: Sequence[Word], share: float) -> bool:
-    """Whether more than the share of a grid's lines go on beside it: grounds and underlines may mark off a part."""
-    lines = lines_of(inside)
+def _is_part(box: Box, lines: Sequence[WordLine], words: Sequence[Word], grids: Sequence[Box], share: float) -> bool:
+    """Whether more than the share of a grid's lines go on beside it: grounds and underlines may mark off a part.
+
+    What lies in another of the grids is beside none.
+    """
     em = spacing_of(lines).em
     beside = [
         word
-        for word in words
+        for word in words_between(words, box.y0, box.y1)
         if box.y0 < (word.y0 + word.y1) / 2 < box.y1
         and (box.x0 - _FAR_NAMES * em < word.x1 <= box.x0 + 1 or box.x1 - 1 <= word.x0 < box.x1 + _NEAR * em)
     ]
+    beside = words_outside(beside, grids)
     others = [line for line in lines_of(beside) if len(line.words) <= _FEW or is_value(line.text)]
     middles = [(line.y0 + line.y1) / 2 for line in others]
     level = sum(any(abs((line.y0 + line.y1) / 2 - y) < 0.4 * em for y in middles) for line in lines)
@@ -193,7 +211,7 @@ def _with_names_above(found: FoundTable, grid: Rulings, words: Sequence[Word]) -
     return FoundTable(replace(box, y0=line.y0), Table(table.num_rows + 1, table.num_columns, (*head, *body)))
 
 
-def without_asides(table: Table) -> Table:
+def _without_asides(table: Table) -> Table:
     """The table without a caption in its first row, or a note in its last, that stand over all its columns."""
     first, last = 0, table.num_rows
     whole = {
@@ -243,10 +261,6 @@ def _unruled(lines: Sequence[WordLine], rules: Rulings, frame: Box) -> list[Foun
 
 def _overlaps(one: Box, other: Box) -> bool:
     return min(one.x1, other.x1) - max(one.x0, other.x0) > 1 and min(one.y1, other.y1) - max(one.y0, other.y0) > 1
-
-
-def _outside(words: Sequence[Word], boxes: Sequence[Box]) -> list[Word]:
-    return [word for word in words if not any(holds(box, word) for box in boxes)]
 
 
 def _box(words: Sequence[Word]) -> Box:

@@ -4,11 +4,13 @@ import logging
 import math
 import re
 import unicodedata
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import compress, pairwise
+from operator import ne
 from typing import Any
 
 import pymupdf
@@ -24,6 +26,9 @@ _FEW_PIXELS = 4_096  # of all images of a page: so few are dots and rules
 _IMAGE_SIZE = re.compile(r"width: (\d+), height: (\d+)")
 _IMAGE, _VECTOR = 1, 3  # MuPDF's types of blocks
 _MAX_VECTORS = 20_000  # a page with more is a drawing
+# Spaces other than the usual, which part words where MuPDF is asked for words alone, and letters without a meaning.
+_NO_LETTERS = frozenset("\u1680\u180e\u202f\u205f\u3000\ufffd" + "".join(map(chr, range(0x2000, 0x200B))))
+_ABUTTING = 0.15  # heights of a word between it and one that it may be a part of
 _TRANSLATION = str.maketrans(
     {
         "\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl",
@@ -34,6 +39,7 @@ _TRANSLATION = str.maketrans(
         "\uf06f": "\u25cb", "\uf076": "\u2756", "\uf02d": "-", "\uf020": " ",
     }
 )  # fmt: skip
+_TRANSLATED = re.compile(f"[{''.join(map(chr, _TRANSLATION))}]")
 _PRESENTATION_FORMS = re.compile("[\ufb1d-\ufdff\ufe70-\ufefc]+")  # Hebrew and Arabic letters as they are drawn
 # TeX draws an accent and then its letter, a cedilla after it; each is a character of its own in the text layer.
 _COMBINING = {
@@ -94,6 +100,20 @@ class Vector:
 
 
 @dataclass(frozen=True, slots=True)
+class PackedWords:
+    """The words of a page with their places, in MuPDF's coordinates, in little memory: a document keeps them all."""
+
+    texts: str  # parted by line breaks
+    places: "array[float]"  # x0 of each, then y0, x1 and y1
+
+    def unpacked(self) -> Iterator[tuple[float, float, float, float, str]]:
+        """Place and text of each word, in the order of drawing."""
+        num = len(self.places) // 4
+        sides = (self.places[at * num : (at + 1) * num] for at in range(4))
+        return zip(*sides, self.texts.split("\n") if num else (), strict=True)
+
+
+@dataclass(frozen=True, slots=True)
 class PageText:
     """The lines of one page in a frame in which most of its text reads from left to right, and the way back."""
 
@@ -106,6 +126,12 @@ class PageText:
     vectors: tuple[Vector, ...] = ()
     images: tuple[Box, ...] = ()
     hidden: tuple[Line, ...] = ()  # text that nobody sees on the page
+    words: PackedWords | None = None  # None where MuPDF has to be asked again, or the text was recognized
+
+    @property
+    def num_characters(self) -> int:
+        """Of all text that is seen, in any direction."""
+        return count_characters(self.lines) + count_characters(self.turned)
 
     def display_box(self, box: Box) -> Box:
         """The box of the reading frame on the page as displayed."""
@@ -132,7 +158,7 @@ def read_page(page: pymupdf.Page, number: int) -> PageText:
     crop = page.cropbox
     # MuPDF's coordinates are those of the crop box before the page is turned.
     frame = Box(0.0, 0.0, crop.width, crop.height)
-    blocks, images = _read_blocks(page, frame)
+    blocks, images, words = _read_blocks(page, frame)
     drawn, paths = _drawn_lines(blocks)
     if any(_is_pressed(item.line.text) for item in drawn):
         drawn = _respaced(page, drawn)
@@ -143,16 +169,23 @@ def read_page(page: pymupdf.Page, number: int) -> PageText:
     main = max(weights, key=lambda direction: (weights[direction], direction), default=(1, 0))
     to_reading = pymupdf.Matrix(_TURNS[main])
     back = pymupdf.Matrix(-_TURNS[main])
+
+    def in_frame(items: Sequence[_Drawn]) -> Iterable[Line]:
+        if not _TURNS[main]:
+            return (item.line for item in items)
+        return (replace(item.line, box=turn(item.line.box, to_reading)) for item in items)
+
     return PageText(
         number,
-        tuple(_turned(item.line, to_reading) for item in seen if item.direction == main),
-        tuple(_turned(item.line, to_reading) for item in seen if item.direction != main),
+        tuple(in_frame([item for item in seen if item.direction == main])),
+        tuple(in_frame([item for item in seen if item.direction != main])),
         turn(frame, to_reading),
         to_reading,
         back * page.rotation_matrix,
         tuple(replace(path, box=turn(path.box, to_reading)) if _TURNS[main] else path for path, _ in paths),
         tuple(turn(box, to_reading) for box in images),
-        tuple(_turned(item.line, to_reading) for item in hidden),
+        tuple(in_frame(hidden)),
+        None if _TURNS[main] else words,
     )
 
 
@@ -177,11 +210,18 @@ def enclosing(boxes: Iterable[Box]) -> Box:
     return Box(x0, y0, x1, y1)
 
 
+def count_characters(lines: Iterable[Line]) -> int:
+    """How many characters the lines hold together."""
+    return sum(len(line.text) for line in lines)
+
+
 def normalize(text: str) -> str:
     """The text with ligatures taken apart, every space a plain one, and nothing invisible."""
     if text.isascii():
         return text.replace("\t", " ")
-    text = text.translate(_TRANSLATION).replace("‘‘", "“").replace("’’", "”")
+    if _TRANSLATED.search(text):
+        text = text.translate(_TRANSLATION)
+    text = text.replace("‘‘", "“").replace("’’", "”")
     if _ACCENTS.search(text):
         text = _ACCENTED.sub(_composed, text)
     if _PRESENTATION_FORMS.search(text):
@@ -209,8 +249,9 @@ def shared_area(first: Box, second: Box) -> float:
 # ---------------------------------------------------------------- what MuPDF gives
 
 
-def _read_blocks(page: pymupdf.Page, frame: Box) -> tuple[list[dict[str, Any]], tuple[Box, ...]]:
-    """MuPDF's blocks of text and vectors, and the places of the images, each cut to the page.
+def _read_blocks(page: pymupdf.Page, frame: Box) -> tuple[list[dict[str, Any]], tuple[Box, ...], PackedWords | None]:
+    """MuPDF's blocks of text and vectors, the places of the images, each cut to the page, and the words if they can
+    be taken from the same pass.
 
     The dicts would hold each image's bytes, so a page with images of some size is read once more without them.
     """
@@ -218,14 +259,48 @@ def _read_blocks(page: pymupdf.Page, frame: Box) -> tuple[list[dict[str, Any]], 
     text_page = page.get_textpage(flags=_FLAGS | pymupdf.TEXT_PRESERVE_IMAGES, clip=everywhere)
     found = [block for block in text_page.extractBLOCKS() if block[6] == _IMAGE]
     images = [Box(*block[:4]) for block in found]
+    has_images = bool(images)
     if sum(_num_pixels(block[4]) for block in found) > _FEW_PIXELS:
         text_page = page.get_textpage(flags=_FLAGS, clip=everywhere)
+        has_images = False
     blocks: list[dict[str, Any]] = text_page.extractDICT()["blocks"]  # Any: PyMuPDF's own nested dicts
+    words = None if has_images else _packed(text_page.extractWORDS(), frame)
     cut = (
         Box(max(box.x0, frame.x0), max(box.y0, frame.y0), min(box.x1, frame.x1), min(box.y1, frame.y1))
         for box in images
     )
-    return blocks, tuple(box for box in cut if area(box) > 0)
+    return blocks, tuple(box for box in cut if area(box) > 0), words
+
+
+def _packed(words: Sequence[tuple[Any, ...]], frame: Box) -> PackedWords | None:  # Any: numbers and a text
+    """The words of a page, given in MuPDF's order; None where a pass for words alone gives other ones.
+
+    That is so where letters lie beyond the page, where some are spaces of an unusual kind or have no meaning, and where
+    a word ends at the end of a line and another begins right behind it: a path that is drawn in between cuts lines,
+    and with them words, in two.
+    """
+    if not words:
+        return PackedWords("", array("f"))
+    # By columns: a loop over the words would cost what it saves.
+    x0s, y0s, x1s, y1s, texts, blocks, lines, _ = zip(*words, strict=True)
+    text = "\n".join(texts)
+    if not text.isascii() and not _NO_LETTERS.isdisjoint(text):
+        return None
+    if min(x0s) < frame.x0 or min(y0s) < frame.y0 or max(x1s) > frame.x1 or max(y1s) > frame.y1:
+        return None
+    held = list(zip(blocks, lines, strict=True))
+    ends = compress(range(1, len(held)), map(ne, held, held[1:]))
+    if any(_abut(words[at - 1], words[at]) for at in ends):
+        return None
+    return PackedWords(text, array("f", (*x0s, *y0s, *x1s, *y1s)))
+
+
+def _abut(last: tuple[Any, ...], first: tuple[Any, ...]) -> bool:
+    """Whether two words stand side by side with hardly a gap between them."""
+    (ax0, ay0, ax1, ay1), (bx0, by0, bx1, by1) = last[:4], first[:4]
+    reach = _ABUTTING * (by1 - by0)
+    shared = min(ay1, by1) - max(ay0, by0)
+    return bool(shared > 0.5 * min(ay1 - ay0, by1 - by0) and bx0 - ax1 < reach and ax0 - bx1 < reach)
 
 
 def _num_pixels(description: str) -> int:
@@ -263,7 +338,7 @@ def _drawn_lines(blocks: Iterable[dict[str, Any]]) -> tuple[list[_Drawn], list[t
                 if not text.isascii() and _RIGHT_TO_LEFT.search(text):
                     before, after = after, before
                 x0, x1 = x0 + width * before, x1 - width * after
-            if not all(map(math.isfinite, (x0, y0, x1, y1))):
+            if not math.isfinite(x0 + y0 + x1 + y1):
                 continue
             place = (text, round(x0 / 2), round(y0 / 2))
             if place in seen:
@@ -280,7 +355,7 @@ def _drawn_line(
     if len(spans) > 1:
         inked = [span for span in spans if not span["text"].isspace()] or spans
         largest = max(inked, key=lambda span: len(span["text"]))
-        looks = [font_look(span["font"], span["flags"]) for span in inked]
+        looks = [_font_look(span["font"], span["flags"]) for span in inked]
         bold, italic, monospaced = (all(look[at] for look in looks) for at in (1, 2, 3))
         math_share = 0.0
         if any(look[4] for look in looks):
@@ -291,13 +366,13 @@ def _drawn_line(
                 if look[4] or _VARIABLE.fullmatch(span["text"])
             )
             math_share = mathematics / sum(len(span["text"]) for span in inked)
-        family = font_look(largest["font"], largest["flags"])[0]
+        family = _font_look(largest["font"], largest["flags"])[0]
         if not bold and looks[0][1]:
             plain = next(at for at, look in enumerate(looks) if not look[1])
             lead = " ".join(normalize("".join(span["text"] for span in inked[:plain])).split())
     else:
         largest = spans[0]
-        family, bold, italic, monospaced, is_math = font_look(largest["font"], largest["flags"])
+        family, bold, italic, monospaced, is_math = _font_look(largest["font"], largest["flags"])
         math_share = 1.0 if is_math else 0.0
     dx, dy = direction
     if dx > 0.99 and box.y1 - box.y0 > _MAX_HEIGHT * largest["size"] and math_share < 0.5:
@@ -309,13 +384,13 @@ def _drawn_line(
     return _Drawn(
         Line(text, box, largest["size"], bold, italic, monospaced, family, largest["color"], math_share, lead=lead),
         rounded if rounded in _TURNS else (1, 0),
-        any(span["alpha"] > 12 for span in spans),
+        largest["alpha"] > 12 or any(span["alpha"] > 12 for span in spans),
         order,
     )
 
 
 @lru_cache(maxsize=4096)
-def font_look(name: str, flags: int) -> tuple[str, bool, bool, bool, bool]:
+def _font_look(name: str, flags: int) -> tuple[str, bool, bool, bool, bool]:
     """The font's family, and whether it is bold, italic, monospaced, and one for mathematics."""
     family = _SUBSET.sub("", name)
     bold = bool(flags & pymupdf.TEXT_FONT_BOLD) or _BOLD.search(family) is not None
@@ -358,11 +433,6 @@ def _spaced_text(characters: Sequence[dict[str, Any]], size: float) -> str:
 
 def _is_pressed(text: str) -> bool:
     return len(text) >= 24 and max(map(len, text.split())) >= 24 and _PRESSED.search(text) is not None
-
-
-def _turned(line: Line, matrix: pymupdf.Matrix) -> Line:
-    box = turn(line.box, matrix)
-    return line if box is line.box else replace(line, box=box)
 
 
 # ---------------------------------------------------------------- what nobody sees

@@ -1,8 +1,10 @@
 """Words of a page with their places, and the lines and runs that they form."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from statistics import median
 
@@ -23,7 +25,7 @@ _NUMERIC = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: a page has hundreds, and it takes three times as long to make a frozen one
 class Word:
     """Text without spaces, in the reading frame."""
 
@@ -56,23 +58,55 @@ class WordLine:
 
 
 def page_words(page: pymupdf.Page, text: PageText) -> list[Word]:
-    """The words of the page's upright lines, each once; those of the lines themselves where the page holds none."""
+    """The words of the page's upright lines, each once; those of the lines themselves where the page holds none.
+
+    They are in the order of their middles, from top to bottom, and from left to right at one height.
+    """
     if any(line.confidence < 1 for line in text.lines):
-        return [word for line in text.lines for word in _words_of(line)]
+        return sorted((word for line in text.lines for word in _words_of(line)), key=_place)
     seen: set[tuple[str, int, int]] = set()
-    aside = [line.box for line in (*text.turned, *text.hidden)]
+    is_turned = text.to_reading != pymupdf.Identity
     words: list[Word] = []
+    for x0, y0, x1, y1, drawn in _read_words(page) if text.words is None else text.words.unpacked():
+        said = drawn if drawn.isascii() else normalize(drawn).strip()
+        if is_turned:
+            box = turn(Box(x0, y0, x1, y1), text.to_reading)
+            x0, y0, x1, y1 = box.x0, box.y0, box.x1, box.y1
+        place = (said, round(x0 / 2), round(y0 / 2))
+        if said and place not in seen:
+            seen.add(place)
+            words.append(Word(x0, y0, x1, y1, said))
+    return words_outside(sorted(words, key=_place), [line.box for line in (*text.turned, *text.hidden)])
+
+
+def _read_words(page: pymupdf.Page) -> Iterator[tuple[float, float, float, float, str]]:
     for word in page.get_text("words", flags=pymupdf.TEXT_MEDIABOX_CLIP, sort=False):
-        box = turn(Box(*word[:4]), text.to_reading)
-        said = normalize(word[4]).strip()
-        place = (said, round(box.x0 / 2), round(box.y0 / 2))
-        if not said or place in seen:
-            continue
-        seen.add(place)
-        x, y = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
-        if not any(other.x0 <= x <= other.x1 and other.y0 <= y <= other.y1 for other in aside):
-            words.append(Word(box.x0, box.y0, box.x1, box.y1, said))
-    return words
+        yield word[:5]
+
+
+def words_between(words: Sequence[Word], top: float, bottom: float) -> Sequence[Word]:
+    """Those of a page's words, in its order, whose middles lie between two heights, which count too."""
+    return words[bisect_left(words, top, key=_middle) : bisect_right(words, bottom, key=_middle)]
+
+
+def words_in(words: Sequence[Word], box: Box) -> list[Word]:
+    """Those of a page's words, in its order, whose middles lie in the box."""
+    left, right = box.x0, box.x1
+    return [word for word in words_between(words, box.y0, box.y1) if left <= (word.x0 + word.x1) / 2 <= right]
+
+
+def words_outside(words: Sequence[Word], boxes: Sequence[Box]) -> list[Word]:
+    """Those of a page's words, in its order, whose middles lie in none of the boxes."""
+    inside = {id(word) for box in boxes for word in words_in(words, box)}
+    return [word for word in words if id(word) not in inside]
+
+
+def _place(word: Word) -> tuple[float, float]:
+    return word.y0 + word.y1, word.x0
+
+
+def _middle(word: Word) -> float:
+    return (word.y0 + word.y1) / 2
 
 
 def _words_of(line: Line) -> Iterator[Word]:
@@ -85,30 +119,33 @@ def _words_of(line: Line) -> Iterator[Word]:
 
 def lines_of(words: Iterable[Word]) -> list[WordLine]:
     """The lines of the words from top to bottom."""
-    groups: list[list[Word]] = []
-    top = bottom = 0.0
-    for word in sorted(words, key=lambda word: (word.y0 + word.y1, word.x0)):
-        overlap = min(bottom, word.y1) - max(top, word.y0)
-        if groups and overlap >= _LINE_OVERLAP * min(bottom - top, word.y1 - word.y0):
-            groups[-1].append(word)
-            if word.y1 - word.y0 > bottom - top:
-                top, bottom = word.y0, word.y1
+    lines: list[WordLine] = []
+    group: list[Word] = []
+    top = bottom = first = last = 0.0  # of the group's highest word, and of all its words
+    for word in sorted(words, key=_place):
+        y0, y1 = word.y0, word.y1
+        height, lower = bottom - top, y1 - y0
+        overlap = (bottom if bottom < y1 else y1) - (top if top > y0 else y0)
+        if group and overlap >= _LINE_OVERLAP * (height if height < lower else lower):
+            group.append(word)
+            if lower > height:
+                top, bottom = y0, y1
+            first, last = (y0 if y0 < first else first), (y1 if y1 > last else last)
         else:
-            groups.append([word])
-            top, bottom = word.y0, word.y1
-    return [
-        WordLine(
-            _glued(sorted(group, key=lambda word: (word.x0, word.x1))),
-            min(word.y0 for word in group),
-            max(word.y1 for word in group),
-        )
-        for group in groups
-    ]
+            if group:
+                lines.append(WordLine(_glued(group), first, last))
+            group = [word]
+            top, bottom = first, last = y0, y1
+    if group:
+        lines.append(WordLine(_glued(group), first, last))
+    return lines
 
 
 def _glued(words: list[Word]) -> tuple[Word, ...]:
-    """The words with a sign of currency, and a closing bracket or per cent, put to the number that they belong to."""
-    if not any(word.text in _SIGNS for word in words):
+    """The words from left to right; a sign of currency, a closing bracket or per cent goes to its number."""
+    if len(words) > 1:
+        words.sort(key=_left)
+    if _SIGNS.isdisjoint([word.text for word in words]):
         return tuple(words)
     glued: list[Word] = []
     for word in words:
@@ -121,6 +158,10 @@ def _glued(words: list[Word]) -> tuple[Word, ...]:
         else:
             glued.append(word)
     return tuple(glued)
+
+
+def _left(word: Word) -> tuple[float, float]:
+    return word.x0, word.x1
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +181,12 @@ def spacing_of(lines: Sequence[WordLine]) -> Spacing:
     """The spacing of the lines; the size is judged by the heights of the words' boxes."""
     heights = [word.y1 - word.y0 for line in lines for word in line.words]
     em = 0.8 * median(heights) if heights else 0.0
+    low, high = 0.1 * em, 0.9 * em
     gaps = [
-        right.x0 - left.x1
+        gap
         for line in lines
         for left, right in pairwise(line.words)
-        if 0.1 * em < right.x0 - left.x1 < 0.9 * em and not (is_numeric(left.text) and is_numeric(right.text))
+        if low < (gap := right.x0 - left.x1) < high and not (is_numeric(left.text) and is_numeric(right.text))
     ]
     return Spacing(em, median(gaps) if gaps else 0.3 * em)
 
@@ -163,6 +205,7 @@ def runs_of(words: Sequence[Word], max_gap: float) -> list[tuple[Word, ...]]:
     return [tuple(run) for run in runs]
 
 
+@lru_cache(maxsize=16_384)  # every area of a page that may be a table asks again
 def is_numeric(text: str) -> bool:
     """Whether the text is a number as tables write them, or a mark in place of one."""
     return _NUMERIC.fullmatch(text) is not None

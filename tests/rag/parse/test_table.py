@@ -11,7 +11,6 @@ from rag.parse.table import (
     render,
     render_html,
     render_markdown,
-    slice_rows,
     table_of_flow,
     table_of_rows,
 )
@@ -70,7 +69,6 @@ def test_rows_are_labelled_by_their_headers() -> None:
         "Zone: B; Parking fee per day: 12 CHF",
         "Zone: C",
     ]
-    assert labelled_rows(FEES, 2, 3) == ["Zone: B; Parking fee per day: 12 CHF"]
     assert labelled_rows(YEARS) == [
         "Region: North; Sales 2021: 1; Sales 2022: 2",
         "Region: North; Sales 2021: 3; Sales 2022: 4",
@@ -85,13 +83,6 @@ def test_a_form_puts_each_value_behind_its_name() -> None:
 def test_a_text_over_several_columns_is_said_once_in_its_row() -> None:
     table = table_of_flow([[cell("a", header=True), cell("b", header=True)], [cell("both", columns=2)]])
     assert labelled_rows(table) == ["a: both"]
-
-
-def test_rows_are_cut_out_under_their_header() -> None:
-    last = slice_rows(YEARS, 3, 4)
-    assert last.grid() == [["Region", "Sales", "Sales"], ["Region", "2021", "2022"], ["North", "3", "4"]]
-    assert last.num_header_rows == 2
-    assert not any(cell.row_span > 1 for cell in last.cells if not cell.is_header)
 
 
 def test_a_continued_table_loses_the_header_that_it_repeats() -> None:
@@ -141,13 +132,3 @@ def test_html_is_read_back_with_the_place_of_each_row(flow: list[list[TableCell]
     assert [c for c in found.table.cells if c.text] == [c for c in table.cells if c.text]
     assert all(written[start:end].startswith("<tr>") for start, end in found.row_spans)
     assert len(found.row_spans) == table.num_rows
-
-
-@given(flow=flows, at=st.integers(0, 6))
-def test_a_table_cut_between_rows_loses_no_text(flow: list[list[TableCell]], at: int) -> None:
-    table = table_of_flow(flow)
-    parts = [slice_rows(table, 0, at), slice_rows(table, at, table.num_rows)]
-    header = table.grid()[: table.num_header_rows]
-    rows = [row for part in parts for row in part.grid()[len(header) :]]
-    assert rows == table.grid()[len(header) :]
-    assert all(part.grid()[: len(header)] == header for part in parts)

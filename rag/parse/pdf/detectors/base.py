@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pymupdf
 from layoutparser.elements import Layout, Rectangle, TextBlock
 from layoutparser.models.base_layoutmodel import BaseLayoutModel
 
 from rag.data import BlockKind, Box
-
-Picture = npt.NDArray[np.uint8]  # (height, width, 3), RGB
+from rag.parse.ocr.engine import Picture
+from rag.parse.ocr.page import picture_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,7 @@ class LayoutDetector(BaseLayoutModel):  # type: ignore[misc]  # LayoutParser car
     def detect_page(self, page: pymupdf.Page) -> Layout:
         """The layout of a page as displayed, in points."""
         pixmap = page.get_pixmap(dpi=self.DPI, colorspace=pymupdf.csRGB, alpha=False)
-        picture = np.frombuffer(pixmap.samples, np.uint8).reshape(pixmap.height, pixmap.width, 3)
-        return self.detect(picture).scale(72 / self.DPI)
+        return self.detect(picture_of(pixmap)).scale(72 / self.DPI)
 
     def areas(self, page: pymupdf.Page) -> list[Area]:
         """What is on the page, in the detector's order."""

@@ -8,7 +8,8 @@ from layoutparser.elements import Layout
 from rapid_layout import RapidLayout
 
 from rag.data import BlockKind
-from rag.parse.pdf.detectors.base import LayoutDetector, Picture, text_block
+from rag.parse.ocr.engine import Picture
+from rag.parse.pdf.detectors.base import LayoutDetector, text_block
 
 _MIN_SCORE = 0.4
 

@@ -8,7 +8,8 @@ import pymupdf.layout
 from layoutparser.elements import Layout
 
 from rag.data import BlockKind
-from rag.parse.pdf.detectors.base import LayoutDetector, Picture, text_block
+from rag.parse.ocr.engine import Picture
+from rag.parse.pdf.detectors.base import LayoutDetector, text_block
 
 
 class PyMuPDFDetector(LayoutDetector):

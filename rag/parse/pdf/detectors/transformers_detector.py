@@ -9,7 +9,8 @@ from transformers import AutoImageProcessor, AutoModelForObjectDetection
 
 from rag.data import BlockKind
 from rag.errors import ModelError
-from rag.parse.pdf.detectors.base import LayoutDetector, Picture, text_block
+from rag.parse.ocr.engine import Picture
+from rag.parse.pdf.detectors.base import LayoutDetector, text_block
 
 _MIN_SCORE = 0.4
 

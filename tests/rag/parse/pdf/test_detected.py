@@ -12,8 +12,9 @@ from layoutparser.elements import Layout
 from rag.config import ParseConfig, RagConfig, SourcesConfig
 from rag.data import BlockKind, Document
 from rag.errors import ConfigError
+from rag.parse.ocr.engine import Picture
 from rag.parse.parser import DocumentParser
-from rag.parse.pdf.detectors.base import LayoutDetector, Picture, text_block
+from rag.parse.pdf.detectors.base import LayoutDetector, text_block
 from rag.parts import build_detector
 from tests.rag.parse.parsing import raw_document, shown
 from tests.rag.parse.pdf.drawing import pdf_bytes, write, write_lines

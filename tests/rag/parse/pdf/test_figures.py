@@ -1,4 +1,6 @@
+import numpy as np
 import pymupdf
+import pytest
 
 from rag.config import ParseConfig, SourcesConfig
 from rag.data import Document
@@ -69,3 +71,37 @@ def test_icons_and_text_over_a_picture_are_not_read() -> None:
 
     parse_with(engine, pdf_bytes(draw))
     assert engine.num_read == 0
+
+
+def test_the_same_picture_on_several_pages_is_read_once_and_says_the_same_on_each() -> None:
+    def draw(page: pymupdf.Page) -> None:
+        write(page, 72, 100, f"{ABOVE} This is page {page.number}.")
+        page.insert_image(pymupdf.Rect(72, 150, 372, 300), stream=PHOTO, keep_proportion=False)
+
+    engine = FixedOcr("Inlet")
+    document = parse_with(engine, pdf_bytes(draw, draw, draw))
+    assert [block.text for block in document.blocks if block.kind == "figure"] == ["Inlet"] * 3
+    assert engine.num_read == 1
+
+
+def test_a_picture_of_one_colour_is_not_read() -> None:
+    engine = FixedOcr("x")
+    grey = encoded(np.full((300, 600, 3), 200, np.uint8))
+
+    def draw(page: pymupdf.Page) -> None:
+        write(page, 72, 100, ABOVE)
+        page.insert_image(pymupdf.Rect(72, 150, 372, 300), stream=grey, keep_proportion=False)
+
+    parse_with(engine, pdf_bytes(draw))
+    assert engine.num_read == 0
+
+
+def test_pages_are_not_drawn_where_nobody_reads_their_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = page_with("Figure 1: the pump", pymupdf.Rect(72, 150, 372, 300))
+
+    def fail(page: pymupdf.Page) -> None:
+        raise AssertionError("drawn")
+
+    monkeypatch.setattr(pymupdf.Page, "get_displaylist", fail)
+    blocks = DocumentParser(ParseConfig(), SourcesConfig()).parse(raw_document(content, "a.pdf")).blocks
+    assert [block.text for block in blocks if block.kind == "figure"] == ["Figure 1: the pump"]
