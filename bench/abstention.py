@@ -117,22 +117,6 @@ class Observed:
     evidence: Evidence
 
 
-class RememberingReranker:
-    """A reranker that keeps the logits of the question it scored last: what the pipeline saw, without scoring twice."""
-
-    def __init__(self, reranker: Reranker) -> None:
-        self._reranker = reranker
-        self.logits: dict[str, float] = {}
-
-    def score(self, query: str, passages: Sequence[str]) -> list[float]:
-        scores = self._reranker.score(query, passages)
-        self.logits = dict(zip(passages, scores, strict=True))
-        return scores
-
-    def score_many(self, queries: Sequence[tuple[str, Sequence[str]]]) -> list[list[float]]:
-        return [self.score(query, passages) for query, passages in queries]
-
-
 # ---------------------------------------------------------------- the questions
 
 
@@ -214,12 +198,12 @@ def observe(
     """Every question through the pipeline up to its prompt, over an index of the chunks in the folder."""
     vectors = embedder.embed_passages([chunk.embedded_text for chunk in chunks])
     shards = build_shards(folder, config, chunks, vectors)
-    remembering = RememberingReranker(reranker)
-    stages = LocalStages(config, shards[0].manifest.version, shards, embedder, remembering)
-    return asyncio.run(_observe_all(asked, Pipeline(config, stages), remembering))
+    stages = LocalStages(config, shards[0].manifest.version, shards, embedder, reranker)
+    unled = config.model_copy(update={"generate": config.generate.model_copy(update={"lead_quotes": 0})})
+    return asyncio.run(_observe_all(asked, Pipeline(unled, stages)))
 
 
-async def _observe_all(asked: Sequence[Asked], pipeline: Pipeline, reranker: RememberingReranker) -> list[Observed]:
+async def _observe_all(asked: Sequence[Asked], pipeline: Pipeline) -> list[Observed]:
     observed = []
     for one in track(asked, f"searching {asked[0].set}", console=out, transient=True):
         question, recorder = Question(one.text, one.asker), SpanRecorder()
@@ -227,12 +211,7 @@ async def _observe_all(asked: Sequence[Asked], pipeline: Pipeline, reranker: Rem
         passages = (await pipeline.prompt(question, retrieval, recorder)).passages
         if not passages:  # nothing that the asker may read: declined without any evidence
             continue
-        logits = {
-            passage.chunk.id: reranker.logits[passage.chunk.embedded_text]
-            for passage in passages
-            if passage.chunk.embedded_text in reranker.logits
-        }
-        evidence = evidence_of(retrieval.query.text, passages, retrieval.result.scores, logits)
+        evidence = evidence_of(retrieval.query.text, passages, retrieval.result.scores, retrieval.logits)
         observed.append(Observed(one.set, one.text, one.document, one.answerable, one.found_in(passages), evidence))
     return observed
 

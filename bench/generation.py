@@ -43,7 +43,7 @@ from rag.generate.prompt import REFUSAL, build_prompt, question_of
 from rag.generate.sampling import chat_messages, sampling_of
 from rag.local import LocalStages
 from rag.models import resolve
-from rag.parts import build_embedder, build_reranker
+from rag.parts import build_embedder, build_generator_token_counter, build_reranker
 from rag.pipeline import Pipeline, Retrieval
 from rag.protocols import Embedder, Reranker
 from rag.trace import SpanRecorder
@@ -86,7 +86,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the engine wrote for one prompt."""
+    """The answer to one prompt: its beginning, and what the engine wrote behind it."""
 
     text: str
     num_tokens: int
@@ -225,9 +225,10 @@ def write_all(model: Path, prompts: Sequence[Prompt], config: RagConfig, folder:
     job.write_text(json.dumps({**settings, "num_timed": NUM_TIMED, "requests": requests}), encoding="utf-8")
     subprocess.run([sys.executable, "-m", "bench.generation_engine", str(job), str(done)], cwd=PROJECT, check=True)
     reply = json.loads(done.read_text(encoding="utf-8"))
+    num_lead_tokens = build_generator_token_counter(config).count([prompt.lead for prompt in prompts])
     written = [
-        Written(f"{prompt.lead} {text}".strip(), num_tokens)
-        for prompt, (text, num_tokens) in zip(prompts, reply["written"], strict=True)
+        Written(f"{prompt.lead} {text}".strip(), num_lead + num_tokens)
+        for prompt, num_lead, (text, num_tokens) in zip(prompts, num_lead_tokens, reply["written"], strict=True)
     ]
     return written, reply["speed"]
 

@@ -17,7 +17,7 @@ from rag.rerank.identifiers import identifier_shares
 from rag.rewrite.words import words
 
 _MIN_WORDS = 3
-_MAX_WORDS = 80  # of all quotes; the first may be longer
+_MAX_WORDS = 60  # of all quotes; the first may be longer
 _MARGIN = 1.2  # standard deviations behind the best at which a sentence is not quoted beside it
 _PASSAGE_WEIGHT = 0.3  # of the score of a sentence's passage, beside its own
 _CELLS = " | "

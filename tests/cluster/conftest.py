@@ -68,6 +68,7 @@ def _write_place(place: Path, root: Path) -> str:
     settings["auth"]["api_keys_file"] = str(root / "api_keys.yaml")
     settings["sources"]["rules_file"] = str(SAMPLE / "access.yaml")
     settings["rewrite"]["glossary_file"] = str(LOCAL / "glossary.yaml")
+    settings["generate"]["evidence_file"] = str(PROJECT / "rag" / "generate" / "evidence.json")
     settings["smoke"]["golden_file"] = str(SAMPLE / "golden.jsonl")
     (place / "rag.yaml").write_text(yaml.safe_dump(settings))
     serve: dict[str, Any] = yaml.safe_load((LOCAL / "serve.yaml").read_text())  # Any: YAML
