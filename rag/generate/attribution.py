@@ -184,7 +184,12 @@ class AnswerStream:
             if character == "\n":
                 self._pending = self._pending.rstrip(" ")
         self._pending += character
-        if character.isspace() and is_looping(self._pending.casefold().split()):
+        if character.isspace():
+            self._stop_loop()
+
+    def _stop_loop(self) -> None:
+        """Drops a sentence that goes round, and takes nothing more."""
+        if is_looping(self._pending.casefold().split()):
             self.looping, self._pending = True, ""
 
     def _mark(self, number: int) -> None:
@@ -197,6 +202,7 @@ class AnswerStream:
         elif terminator:
             self._pending = _with_mark(body[: terminator.start()], mark) + terminator.group() + (spaces or " ")
             self._skip_spaces = True
+            self._stop_loop()  # the space behind it is here already
         else:
             self._pending = _with_mark(body, mark)
 

@@ -352,6 +352,11 @@ def test_words_that_go_round_end_the_answer() -> None:
     assert stream.text == "In zone B the fee is 12 CHF per day [1]."
 
 
+def test_words_that_go_round_with_a_citation_at_their_end_do_too() -> None:
+    stream = checked('and the fee "Zone A is free for electric cars." [1] ' * 4)
+    assert (stream.looping, stream.text) == (True, "")
+
+
 said = st.sampled_from(
     [
         '"Zone A is free for electric cars." [1] ',
