@@ -2,7 +2,7 @@
 
 passages -> sentences, each with what stands above it -> the reranker's scores -> the best few as the beginning of the
 model's own message, `"copied words" [n]`; the model goes on behind them. A model of a hundred million parameters quotes
-well and chooses badly: over five passages it quotes the sentence that answers less than half as often as the reranker.
+well and chooses badly, among several passages about the same thing above all.
 """
 
 from collections.abc import Iterator, Sequence
