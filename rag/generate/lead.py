@@ -20,6 +20,7 @@ _MIN_WORDS = 3
 _MAX_WORDS = 60  # of all quotes; the first may be longer
 _MARGIN = 1.2  # standard deviations behind the best at which a sentence is not quoted beside it
 _PASSAGE_WEIGHT = 0.3  # of the score of a sentence's passage, beside its own
+_ABOVE = 0.7  # of an identifier that stands above a sentence, as a heading stands above many
 _CELLS = " | "
 
 
@@ -62,7 +63,9 @@ def with_lead(
     """
     if not found:
         return prompt
-    held = identifier_shares(question, [sentence.shown for sentence in found])
+    named = identifier_shares(question, [sentence.text for sentence in found])
+    above = identifier_shares(question, [sentence.above for sentence in found])
+    held = [max(own, _ABOVE * share) for own, share in zip(named, above, strict=True)]
     of_passage = standard_scores([sentence.passage.score for sentence in found])
     totals = [
         own + identifier_weight * share + _PASSAGE_WEIGHT * passage

@@ -62,6 +62,12 @@ def test_who_asks_for_a_code_gets_its_row() -> None:
     assert lead == '"ERR_4031 | checksum differs | push the map" [2]'
 
 
+def test_a_sentence_that_names_a_code_comes_before_one_below_a_heading_that_does() -> None:
+    text = "The gateway never retries it. The token is of another site, says ERR_4031. Sign in again."
+    lead = begun([0.6, 0.58, 0.4], "What is ERR_4031?", 1, make_passage(1, text, title="ERR_4031 in detail"))
+    assert lead == '"The token is of another site, says ERR_4031." [1]'
+
+
 def test_a_better_passage_decides_between_sentences_alike() -> None:
     one, other = (make_passage(n, f"The fee is {n} CHF.") for n in (1, 2))
     better = replace(other, score=2.0)
