@@ -128,7 +128,6 @@ async def squad_cases(questions: Sequence[LabelledQuestion], chunks: Sequence[Ch
         retrieval = await pipeline.retrieve(question, SpanRecorder())
         ranked = [one.chunk for one in retrieval.ranked]
         shown = with_chunk(ranked[:NUM_PASSAGES], own[asked.passage])
-
         whole = [(chunk, chunk.text) for chunk in shown]
         if not asked.answerable:
             cases.append(await case_of("unanswerable", whole, question, retrieval, pipeline))

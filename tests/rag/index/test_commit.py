@@ -28,21 +28,6 @@ from tests.rag.index.factories import (
 from tests.rag.index.two_versions import KEPT, NEW_A, OLD, A, second_version
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> RagConfig:
-    return make_config(tmp_path, IndexConfig(num_shards=2))
-
-
-@pytest.fixture
-def store(config: RagConfig) -> IndexStore:
-    return IndexStore(config.index_root)
-
-
-@pytest.fixture
-def first(store: IndexStore, config: RagConfig) -> Manifest:
-    return commit(store, OLD, unit_vectors(9), config)
-
-
 def test_the_same_input_gives_the_same_version(tmp_path: Path, first: Manifest, store: IndexStore) -> None:
     config = make_config(tmp_path / "elsewhere", IndexConfig(num_shards=2))
     again = commit(IndexStore(config.index_root), OLD, unit_vectors(9), config, timings={"embed": 1.0})

@@ -29,11 +29,6 @@ def config(tmp_path: Path) -> RagConfig:
 
 
 @pytest.fixture
-def store(config: RagConfig) -> IndexStore:
-    return IndexStore(config.index_root)
-
-
-@pytest.fixture
 def line(store: IndexStore, config: RagConfig) -> list[Manifest]:
     """Five versions, each the child of the one before it, in which one document is written anew every time."""
     versions: list[Manifest] = []

@@ -55,11 +55,6 @@ def config(tmp_path: Path) -> RagConfig:
 
 
 @pytest.fixture
-def store(config: RagConfig) -> IndexStore:
-    return IndexStore(config.index_root)
-
-
-@pytest.fixture
 def first(store: IndexStore, config: RagConfig) -> Manifest:
     manifest = commit(store, [*A, *B], unit_vectors(3), config)
     store.publish(manifest.version)

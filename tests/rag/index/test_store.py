@@ -2,30 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from rag.config import IndexConfig, RagConfig
+from rag.config import RagConfig
 from rag.errors import IndexDamaged, NotFound, RagError
 from rag.evaluate.collection_index import records_of
 from rag.ids import VersionId
 from rag.index.commit import commit_version
 from rag.index.manifest import Manifest
 from rag.index.store import IndexStore
-from tests.rag.index.factories import commit, make_config, unit_vectors
+from tests.rag.index.factories import commit, unit_vectors
 from tests.rag.index.two_versions import OLD, A, second_version
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> RagConfig:
-    return make_config(tmp_path, IndexConfig(num_shards=2))
-
-
-@pytest.fixture
-def store(config: RagConfig) -> IndexStore:
-    return IndexStore(config.index_root)
-
-
-@pytest.fixture
-def first(store: IndexStore, config: RagConfig) -> Manifest:
-    return commit(store, OLD, unit_vectors(9), config)
 
 
 def test_before_anything_is_published_the_error_says_what_to_do(store: IndexStore) -> None:
