@@ -199,8 +199,7 @@ def observe(
     vectors = embedder.embed_passages([chunk.embedded_text for chunk in chunks])
     shards = build_shards(folder, config, chunks, vectors)
     stages = LocalStages(config, shards[0].manifest.version, shards, embedder, reranker)
-    unled = config.model_copy(update={"generate": config.generate.model_copy(update={"lead_quotes": 0})})
-    return asyncio.run(_observe_all(asked, Pipeline(unled, stages)))
+    return asyncio.run(_observe_all(asked, Pipeline(config, stages)))
 
 
 async def _observe_all(asked: Sequence[Asked], pipeline: Pipeline) -> list[Observed]:

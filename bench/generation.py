@@ -199,6 +199,7 @@ async def golden_cases(asked: Sequence[Asked], pipeline: Pipeline) -> list[Case]
         name = "golden" if one.answerable else "golden unanswerable"
         must = tuple(one.golden.must_include)
         declined = bool(pipeline.reason_to_abstain(question, retrieval, prompt.passages))
+        prompt = await pipeline.with_lead(prompt, retrieval.query, recorder)
         cases.append(Case(name, prompt, one.golden.answer if golden else "", golden, must, declined=declined))
     return cases
 

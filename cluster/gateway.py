@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -94,7 +95,7 @@ class GatewayDeployment:
         ):
             async for event in events:
                 if isinstance(event, DoneEvent):
-                    await asyncio.to_thread(self._traces.save, event.trace)
+                    event = replace(event, trace=await self._keep(event.trace, recorder))
                     self._metrics.observe_answer(event)
                 yield event
 
@@ -104,10 +105,15 @@ class GatewayDeployment:
         pipeline = self._versions.serving().pipeline
         async with self._failures_kept(pipeline, trace_id, question, recorder, "search"):
             retrieval = await pipeline.retrieve(question, recorder)
-            trace = pipeline.search_trace(trace_id, question, retrieval, recorder)
-            await asyncio.to_thread(self._traces.save, trace)
+            trace = await self._keep(pipeline.search_trace(trace_id, question, retrieval, recorder), recorder)
             self._metrics.observe_spans(trace.spans)
             return search_message(retrieval, trace, k)
+
+    async def _keep(self, trace: Trace, recorder: SpanRecorder) -> Trace:
+        """Stores the trace; then it also says how long that took."""
+        with recorder.span("keep_trace"):
+            await asyncio.to_thread(self._traces.save, trace)
+        return replace(trace, spans=recorder.spans)
 
     @asynccontextmanager
     async def _failures_kept(

@@ -20,10 +20,10 @@ class RemoteShard:
     def __init__(self, shard: int, handle: DeploymentHandle, limits: LimitsConfig) -> None:
         self._shard, self._handle, self._limits = shard, handle, limits
 
-    async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int) -> ShardCandidates:
+    async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int, k_read: int) -> ShardCandidates:
         try:
             found = await call(
-                self._handle.search, query, k_dense, k_bm25, stage="search", deadline_s=self._limits.search_s
+                self._handle.search, query, k_dense, k_bm25, k_read, stage="search", deadline_s=self._limits.search_s
             )
         except DeadlineExceeded as error:
             raise ShardUnavailable(self._shard, self._limits.search_s * 1e3) from error

@@ -40,9 +40,9 @@ class ShardDeployment:
         """Loads the version beside those already open; the number of its chunks here."""
         return (await self._opened(version)).num_chunks
 
-    async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int) -> ShardCandidates:
+    async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int, k_read: int) -> ShardCandidates:
         shard = await self._opened(query.version)
-        return await asyncio.to_thread(shard.search, query, k_dense, k_bm25)
+        return await asyncio.to_thread(shard.search, query, k_dense, k_bm25, k_read)
 
     async def fetch(self, query: EncodedQuery, chunk_ids: Sequence[ChunkId], neighbours: int) -> Timed[list[Chunk]]:
         shard = await self._opened(query.version)

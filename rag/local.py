@@ -24,8 +24,8 @@ class InProcessShard:
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
 
-    async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int) -> ShardCandidates:
-        return await asyncio.to_thread(self._shard.search, query, k_dense, k_bm25)
+    async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int, k_read: int) -> ShardCandidates:
+        return await asyncio.to_thread(self._shard.search, query, k_dense, k_bm25, k_read)
 
     async def fetch(self, query: EncodedQuery, chunk_ids: Sequence[ChunkId], neighbours: int = 0) -> Timed[list[Chunk]]:
         started = time.perf_counter()

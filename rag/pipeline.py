@@ -6,9 +6,10 @@ same answers by construction.
 
 import asyncio
 import logging
+import math
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from rag.data import (
     Citation,
     EncodedQuery,
     Passage,
+    Principal,
     Prompt,
     Query,
     Question,
@@ -53,6 +55,8 @@ from rag.trace import Scores, SpanRecorder, Trace, TraceKind, TraceVersions, ide
 
 logger = logging.getLogger(__name__)
 
+_READ_AHEAD = 2.0  # times a shard's share of the candidates: as many chunks come with what it finds
+
 T = TypeVar("T")
 
 
@@ -67,7 +71,7 @@ class Timed(Generic[T]):
 class AsyncShard(Protocol):
     """A shard that may be far away; raises ShardUnavailable when it does not answer within its deadline."""
 
-    async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int) -> ShardCandidates: ...
+    async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int, k_read: int) -> ShardCandidates: ...
 
     async def fetch(
         self, query: EncodedQuery, chunk_ids: Sequence[ChunkId], neighbours: int = 0
@@ -163,6 +167,7 @@ class Pipeline:
         self._calibration = open_calibration(config)
         self._support = build_word_entailment()
         self._settings, self._runtime = shaping_settings(config), runtime(config)
+        self._fingerprint = config.index_fingerprint()
 
     async def retrieve(self, question: Question, recorder: SpanRecorder, query: Query | None = None) -> Retrieval:
         """Rewrite, encode, search every shard, fuse, read and rerank. Late shards are named in `partial`.
@@ -178,11 +183,12 @@ class Pipeline:
             vector = await self._stages.encode(query.text)
             span.compute_ms = vector.compute_ms
         encoded = EncodedQuery(query.text, vector.value, question.principal, version)
-        result, shard_of = await self._search(encoded, recorder)
+        found, result = await self._search(encoded, recorder)
+        shard_of = {chunk_id: part.shard for part in found for chunk_id in part.scores}
         with recorder.span("fetch") as span:
             wanted = to_rerank(result, self._config.search.k_each_leg)
-            chunks, compute_ms, late = await self._fetch(encoded, wanted, shard_of)
-            span.compute_ms, span.counts["chunks"] = compute_ms, len(chunks)
+            chunks, span.compute_ms, late = await self._read(encoded, wanted, found, shard_of)
+            span.counts["chunks"] = len(chunks)
         reranked, logits, rerank_missing = await self._rerank(query, result, chunks, recorder)
         missing = sorted({*result.missing_shards, *late})
         return Retrieval(
@@ -204,20 +210,39 @@ class Pipeline:
         except TimeoutError:
             return rewriter.rewrite_without_model(question)
 
-    async def _search(self, encoded: EncodedQuery, recorder: SpanRecorder) -> tuple[SearchResult, dict[ChunkId, int]]:
+    async def _search(
+        self, encoded: EncodedQuery, recorder: SpanRecorder
+    ) -> tuple[list[ShardCandidates], SearchResult]:
         """All shards at once; one that does not answer is left out and named."""
-        config = self._config.search
+        config, shards = self._config.search, self._stages.shards
+        k_rerank = self._config.rerank.k_rerank
+        k_read = min(k_rerank, math.ceil(_READ_AHEAD * k_rerank / len(shards)))
         with recorder.span("search") as span:
             answers = await asyncio.gather(
-                *(shard.search(encoded, config.k_dense, config.k_bm25) for shard in self._stages.shards),
+                *(shard.search(encoded, config.k_dense, config.k_bm25, k_read) for shard in shards),
                 return_exceptions=True,
             )
+            started = time.perf_counter()
             found, missing = _split_answers(answers)
-            result = combine(found, missing, config, self._config.rerank.k_rerank)
-            span.compute_ms = result.compute_ms
+            result = combine(found, missing, config, k_rerank)
+            span.compute_ms = result.compute_ms + _ms_since(started)
             span.counts.update(dense=len(result.dense), bm25=len(result.bm25), fused=len(result.fused))
             span.counts.update(Counter(f"shards searched by {part.strategy}" for part in found))
-        return result, {chunk_id: found_in.shard for found_in in found for chunk_id in found_in.scores}
+        return found, result
+
+    async def _read(
+        self,
+        encoded: EncodedQuery,
+        chunk_ids: Sequence[ChunkId],
+        found: Sequence[ShardCandidates],
+        shard_of: dict[ChunkId, int],
+    ) -> tuple[list[Chunk], float, list[int]]:
+        """The chunks in the order of the ids: those that came with the candidates, the others fetched. As `_fetch`."""
+        came = {chunk.id: chunk for part in found for chunk in part.chunks}
+        others = [chunk_id for chunk_id in chunk_ids if chunk_id not in came]
+        fetched, compute_ms, late = await self._fetch(encoded, others, shard_of) if others else ([], 0.0, [])
+        by_id = {chunk.id: chunk for chunk in (*_readable(came.values(), encoded.principal), *fetched)}
+        return [by_id[chunk_id] for chunk_id in chunk_ids if chunk_id in by_id], compute_ms, late
 
     async def _fetch(
         self, encoded: EncodedQuery, chunk_ids: Sequence[ChunkId], shard_of: dict[ChunkId, int], neighbours: int = 0
@@ -232,11 +257,7 @@ class Pipeline:
             return_exceptions=True,
         )
         found, missing = _split_answers(answers, [shard for shard, _ in wanted])
-        fetched = [chunk for timed in found for chunk in timed.value]
-        # The shards have filtered already; but what is streamed can't be taken back, so it is checked here as well.
-        chunks = [chunk for chunk in fetched if may_read(chunk.metadata.access, encoded.principal)]
-        if len(chunks) < len(fetched):
-            logger.error("%d chunks that the asker may not read came out of a shard", len(fetched) - len(chunks))
+        chunks = _readable([chunk for timed in found for chunk in timed.value], encoded.principal)
         return chunks, max((timed.compute_ms for timed in found), default=0.0), list(missing)
 
     async def _rerank(
@@ -251,16 +272,19 @@ class Pipeline:
         texts = [chunk.embedded_text for chunk in chunks]
         with recorder.span("rerank") as span:
             span.counts["pairs"] = len(chunks)
+            compute_ms = 0.0
             try:
                 timed = await self._stages.rerank(query.text, texts)
-                logits, span.compute_ms = timed.value, timed.compute_ms
+                logits, compute_ms = timed.value, timed.compute_ms
             except DeadlineExceeded:
                 missing = ("rerank",)
+            started = time.perf_counter()
             first = [result.scores[chunk.id] for chunk in chunks]
             named = identifier_shares(query.text, texts)
             scores = combined_scores(first, logits, self._config.rerank, named)
             ids = [chunk.id for chunk in chunks]
             ranked = rank_candidates(ids, scores)
+            span.compute_ms = compute_ms + _ms_since(started)
         return tuple(ranked), None if logits is None else dict(zip(ids, logits, strict=True)), missing
 
     async def prompt(self, question: Question, retrieval: Retrieval, recorder: SpanRecorder) -> Prompt:
@@ -282,14 +306,13 @@ class Pipeline:
                 config,
                 self._config.rerank.k_passages,
             )
-            span.compute_ms = fetch_ms + (time.perf_counter() - started) * 1e3
+            span.compute_ms = fetch_ms + _ms_since(started)
             span.counts["passages"] = len(assembly.passages)
         turns = self._config.rewrite.max_history_turns
         recent = replace(question, history=question.history[-turns:] if turns else ())
         with recorder.span("prompt"):
             prompt = build_prompt(retrieval.query, recent, assembly.passages, assembly.num_dropped)
-        prompt = replace(prompt, partial=tuple(f"shard {shard}" for shard in sorted(late)))
-        return await self.with_lead(prompt, retrieval.query, recorder)
+        return replace(prompt, partial=tuple(f"shard {shard}" for shard in sorted(late)))
 
     async def with_lead(self, prompt: Prompt, query: Query, recorder: SpanRecorder) -> Prompt:
         """The prompt with its answer begun by the sentences that the reranker finds best, where the model is to go on
@@ -315,11 +338,12 @@ class Pipeline:
         recorder = recorder or SpanRecorder()
         retrieval = await self.retrieve(question, recorder)
         prompt = await self.prompt(question, retrieval, recorder)
-        retrieval = replace(retrieval, partial=tuple(dict.fromkeys((*retrieval.partial, *prompt.partial))))
         passages = prompt.passages
-        yield RetrievalEvent(trace_id, retrieval.encoded.version, passages, retrieval.partial)
+        partial = tuple(dict.fromkeys((*retrieval.partial, *prompt.partial)))
+        yield RetrievalEvent(trace_id, retrieval.encoded.version, passages, partial)
 
-        reason = self.reason_to_abstain(question, retrieval, passages)
+        reason, prompt = await self.decide(question, retrieval, prompt, recorder)
+        retrieval = replace(retrieval, partial=tuple(dict.fromkeys((*partial, *prompt.partial))))
         said = written = self._answer_stream(passages, retrieval.query.text, self._config.generate.min_support)
         if not reason:
             async with aclosing(self._generate(prompt, written, recorder)) as events:
@@ -338,6 +362,13 @@ class Pipeline:
         with recorder.span("check"):
             answer = check_answer(self._answer(retrieval, prompt, written, said, reason), passages, question.principal)
         yield DoneEvent(answer, self._trace(trace_id, question, retrieval, prompt, answer, recorder))
+
+    async def decide(
+        self, question: Question, retrieval: Retrieval, prompt: Prompt, recorder: SpanRecorder
+    ) -> tuple[AbstainReason, Prompt]:
+        """Why the model is not asked, "" where it is; then the prompt has its lead."""
+        reason = self.reason_to_abstain(question, retrieval, prompt.passages)
+        return reason, prompt if reason else await self.with_lead(prompt, retrieval.query, recorder)
 
     def reason_to_abstain(self, question: Question, retrieval: Retrieval, passages: Sequence[Passage]) -> AbstainReason:
         """Why the passages, chosen for the question, are not put to the model; "" where they are."""
@@ -449,7 +480,7 @@ class Pipeline:
                 reranker=config.rerank.model,
                 generator=config.generate.model,
                 prompt=PROMPT_VERSION,
-                config=config.index_fingerprint(),
+                config=self._fingerprint,
             ),
             history=question.history,
             spans=recorder.spans,
@@ -497,6 +528,14 @@ def _ranked(reranked: Sequence[Candidate], chunks: Sequence[Chunk], result: Sear
     )
 
 
+def _readable(chunks: Collection[Chunk], principal: Principal) -> list[Chunk]:
+    """The shards have filtered already; but what is streamed can't be taken back, so it is checked here as well."""
+    readable = [chunk for chunk in chunks if may_read(chunk.metadata.access, principal)]
+    if len(readable) < len(chunks):
+        logger.error("%d chunks that the asker may not read came out of a shard", len(chunks) - len(readable))
+    return readable
+
+
 def _split_answers(
     answers: Sequence[T | BaseException], shards: Sequence[int] | None = None
 ) -> tuple[list[T], list[int]]:
@@ -511,6 +550,10 @@ def _split_answers(
         else:
             found.append(answer)
     return found, missing
+
+
+def _ms_since(started: float) -> float:
+    return (time.perf_counter() - started) * 1e3
 
 
 def _event(part: str | Citation) -> TokenEvent | CitationEvent:

@@ -49,8 +49,9 @@ class Embedder(Protocol):
 
 
 class Shard(Protocol):
-    def search(self, query: EncodedQuery, k_dense: int, k_bm25: int) -> ShardCandidates:
-        """The best candidates that the query's principal may read, each leg best first, ties by chunk id."""
+    def search(self, query: EncodedQuery, k_dense: int, k_bm25: int, k_read: int = 0) -> ShardCandidates:
+        """The best candidates that the query's principal may read, each leg best first, ties by chunk id; with the
+        chunks of the `k_read` that this shard would put first."""
         ...
 
     def fetch(self, query: EncodedQuery, chunk_ids: Sequence[ChunkId], neighbours: int = 0) -> list[Chunk]:

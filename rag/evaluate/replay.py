@@ -135,7 +135,9 @@ async def _repeat(trace: Trace, pipeline: Pipeline, query: Query | None) -> Trac
     again = pipeline.search_trace(trace.id, question, retrieval, recorder)
     if trace.kind == "search":
         return again
-    prompt = await pipeline.prompt(question, retrieval, recorder)
+    _, prompt = await pipeline.decide(
+        question, retrieval, await pipeline.prompt(question, retrieval, recorder), recorder
+    )
     passages = tuple(passage.chunk.id for passage in prompt.passages)
     return replace(again, kind="answer", passages=passages, messages=prompt.messages)
 

@@ -23,6 +23,7 @@ from rag.index.revocations import RevocationFeed, RevocationList, Revocations
 from rag.index.row_flags import row_flags
 from rag.index.segment import Segment, find_row, open_segment
 from rag.index.store import IndexStore
+from rag.search.fuse import reciprocal_rank_fusion
 from rag.search.merge import merge_top_k
 from rag.tables import CHUNK_SCHEMA, table_to_chunks
 
@@ -56,13 +57,14 @@ class LocalShard:
         """Live chunks of the shard."""
         return self.manifest.shards[self.shard].num_chunks
 
-    def search(self, query: EncodedQuery, k_dense: int, k_bm25: int) -> ShardCandidates:
+    def search(self, query: EncodedQuery, k_dense: int, k_bm25: int, k_read: int = 0) -> ShardCandidates:
         """The best candidates of both legs among the live chunks that the query's principal may read and its filter
         lets through.
 
         Scores are exact, and with a flat dense index so are the candidates: they, and the order of ties by chunk id, do
-        not depend on how the corpus is cut. A chunk without a term of the query is no BM25 candidate. Raises
-        IndexMismatch for a query of another version or dimension.
+        not depend on how the corpus is cut. A chunk without a term of the query is no BM25 candidate. The `k_read`
+        candidates that are best by both legs come with their chunks. Raises IndexMismatch for a query of another
+        version or dimension.
         """
         started = time.perf_counter()
         self._check_query(query)
@@ -77,9 +79,11 @@ class LocalShard:
         bm25 = merge_top_k([part.bm25 for part in parts], k_bm25)
         proposed = {candidate.chunk_id for candidate in (*dense, *bm25)}
         scores = {name: both for part in parts for name, both in part.scores.items() if name in proposed}
+        first = [candidate.chunk_id for candidate in reciprocal_rank_fusion([dense, bm25], k_read)]
+        chunks = tuple(self.fetch(query, first)) if first else ()
         compute_ms = (time.perf_counter() - started) * 1e3
         strategy = "+".join(sorted({part.strategy for part in parts} - {"nothing"})) or "nothing"
-        return ShardCandidates(self.shard, dense, bm25, scores, compute_ms, strategy)
+        return ShardCandidates(self.shard, dense, bm25, scores, compute_ms, strategy, chunks)
 
     def fetch(self, query: EncodedQuery, chunk_ids: Sequence[ChunkId], neighbours: int = 0) -> list[Chunk]:
         """The readable ones of the chunks, with up to `neighbours` on either side in the same section, each once, by
@@ -90,7 +94,8 @@ class LocalShard:
         for place, segment in enumerate(self._segments):
             rows = [row for chunk_id in set(chunk_ids) if (row := find_row(segment.chunks, chunk_id)) is not None]
             wanted.update((place, row) for row in _readable(masks[place], rows))
-        wanted.update(around for found in tuple(wanted) for around in self._sections.around(*found, neighbours))
+        if neighbours:
+            wanted.update(around for found in tuple(wanted) for around in self._sections.around(*found, neighbours))
         chunks: list[Chunk] = []
         for place, segment in enumerate(self._segments):
             rows = _readable(masks[place], [row for owner, row in wanted if owner == place])

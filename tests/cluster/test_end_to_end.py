@@ -109,6 +109,7 @@ async def test_the_cluster_and_one_process_agree_up_to_the_prompt(service: LiveS
         asked = Question(question.text, PRINCIPALS[question.asker])
         retrieval = await pipeline.retrieve(asked, SpanRecorder())
         prompt = await pipeline.prompt(asked, retrieval, SpanRecorder())
+        _, prompt = await pipeline.decide(asked, retrieval, prompt, SpanRecorder())
         with service.client(question.asker) as client:
             trace = client.trace(client.ask(question.text).trace_id)
         assert [tuple(pair) for pair in trace["fused"]] == [(c.chunk_id, c.score) for c in retrieval.result.fused]

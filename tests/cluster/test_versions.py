@@ -94,7 +94,7 @@ async def test_a_shard_holds_two_versions_and_leases_them(
     assert await shard.open_version(second) == len(CHUNKS)
     for version, own in ((first, config), (second, other)):
         query = EncodedQuery("rule 3", build_embedder(own).embed_queries(["rule 3"])[0], EVERYONE, version)
-        assert len((await shard.search(query, 6, 6)).dense) == len(CHUNKS)
+        assert len((await shard.search(query, 6, 6, 0)).dense) == len(CHUNKS)
     (lease,) = store.live_names("leases")
     content = store.read_live(f"leases/{lease}")
     assert content is not None
@@ -109,6 +109,6 @@ async def test_a_shard_hides_what_is_revoked(config: RagConfig, config_path: Pat
     revoke(store, "page-3.md")
     shard = ShardDeployment(config_path, 0)
     query = EncodedQuery("rule 3", build_embedder(config).embed_queries(["rule 3"])[0], EVERYONE, version)
-    found = await shard.search(query, 6, 6)
+    found = await shard.search(query, 6, 6, 0)
     assert CHUNKS[3].id not in {candidate.chunk_id for candidate in (*found.dense, *found.bm25)}
     assert (await shard.fetch(query, [CHUNKS[3].id], 0)).value == []

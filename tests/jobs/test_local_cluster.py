@@ -16,6 +16,7 @@ from jobs.local_cluster import (
     _forget_address,
     _process_started,
     find_cluster,
+    haproxy_environment,
     ray_environment,
     service_url,
     stop_cluster,
@@ -104,6 +105,13 @@ def test_ray_programs_do_not_inherit_another_cluster(monkeypatch: pytest.MonkeyP
     environment = ray_environment()
     assert "RAY_ADDRESS" not in environment
     assert environment["RAY_AUTH_MODE"] == "token"
+
+
+def test_two_clusters_on_a_machine_share_no_file_and_no_port_of_haproxy() -> None:
+    one, other = haproxy_environment(6379), haproxy_environment(6380)
+    assert set(one) == set(other)
+    assert not set(one.values()) & set(other.values())
+    assert all(len(place) < 108 for place in one.values())  # a socket's path
 
 
 def test_the_service_url_comes_from_the_serve_file(tmp_path: Path) -> None:

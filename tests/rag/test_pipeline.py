@@ -33,7 +33,7 @@ LEAVE = Question("How many days of paid leave does an employee have?", EVERYONE)
 class Deaf(InProcessShard):
     """A shard that never answers in time."""
 
-    async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int) -> ShardCandidates:
+    async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int, k_read: int) -> ShardCandidates:
         raise ShardUnavailable(1, 10.0)
 
     async def fetch(self, query: EncodedQuery, chunk_ids: Sequence[ChunkId], neighbours: int = 0) -> Timed[list[Chunk]]:
@@ -124,6 +124,32 @@ async def test_a_shard_that_does_not_answer_is_left_out_and_named(pipeline: Pipe
     assert done.answer.partial == ("shard 1",)
 
 
+async def test_what_comes_with_the_candidates_is_not_fetched_and_changes_nothing(
+    pipeline: Pipeline, stages: LocalStages
+) -> None:
+    asked: list[int] = []
+
+    class Counting(InProcessShard):
+        async def fetch(
+            self, query: EncodedQuery, chunk_ids: Sequence[ChunkId], neighbours: int = 0
+        ) -> Timed[list[Chunk]]:
+            asked.append(len(chunk_ids))
+            return await super().fetch(query, chunk_ids, neighbours)
+
+    class Silent(Counting):
+        async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int, k_read: int) -> ShardCandidates:
+            return await super().search(query, k_dense, k_bm25, 0)
+
+    shards = [shard._shard for shard in stages.shards]
+    stages.shards = [Counting(shard) for shard in shards]
+    ahead = await pipeline.retrieve(LEAVE, SpanRecorder())
+    assert asked == []
+    stages.shards = [Silent(shard) for shard in shards]
+    afterwards = await pipeline.retrieve(LEAVE, SpanRecorder())
+    assert sum(asked) == len(ahead.ranked)
+    assert afterwards.ranked == ahead.ranked
+
+
 async def test_a_shard_that_is_late_with_the_neighbours_makes_the_answer_partial(
     pipeline: Pipeline, stages: LocalStages
 ) -> None:
@@ -211,6 +237,16 @@ async def test_an_answer_begins_with_the_best_sentences_before_the_model_writes(
     assert "lead" in [span.name for span in done.trace.spans]
 
 
+async def test_a_question_that_is_declined_has_no_sentences_scored(tmp_path: Path, stages: LocalStages) -> None:
+    config = _config(tmp_path)
+    generate = config.generate.model_copy(update={"generator": "language_model", "lead_quotes": 1, "min_evidence": 2.0})
+    stages.generator = Scripted("Anything. ")
+    _, done = await _ask(Pipeline(config.model_copy(update={"generate": generate}), stages))
+    assert done.answer.abstained == "low_evidence"
+    assert "lead" not in [span.name for span in done.trace.spans]
+    assert [message.role for message in done.trace.messages] == ["system", "user"]
+
+
 async def test_a_reranker_that_is_late_for_the_sentences_lets_the_model_begin(
     tmp_path: Path, stages: LocalStages
 ) -> None:
@@ -289,13 +325,20 @@ async def test_a_late_rewriter_leaves_the_rules(tmp_path: Path, stages: LocalSta
 
 
 async def test_a_shard_that_breaks_its_promise_shows_nothing(pipeline: Pipeline, stages: LocalStages) -> None:
+    def closed(chunks: Sequence[Chunk]) -> list[Chunk]:
+        access = Access(EVERYONE.tenant, ("board",))
+        return [replace(chunk, metadata=replace(chunk.metadata, access=access)) for chunk in chunks]
+
     class Leaking(InProcessShard):
+        async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int, k_read: int) -> ShardCandidates:
+            found = await super().search(query, k_dense, k_bm25, k_read)
+            return replace(found, chunks=tuple(closed(found.chunks)))
+
         async def fetch(
             self, query: EncodedQuery, chunk_ids: Sequence[ChunkId], neighbours: int = 0
         ) -> Timed[list[Chunk]]:
             timed = await super().fetch(query, chunk_ids, neighbours)
-            closed = Access(EVERYONE.tenant, ("board",))
-            return Timed([replace(c, metadata=replace(c.metadata, access=closed)) for c in timed.value], 0.0)
+            return Timed(closed(timed.value), 0.0)
 
     stages.shards = [Leaking(shard._shard) for shard in stages.shards]
     _, done = await _ask(pipeline)

@@ -90,9 +90,9 @@ async def test_the_words_of_a_language_model_are_taken_from_the_trace(library: L
 
 async def test_shards_that_answer_in_another_order_change_nothing(library: Library) -> None:
     class Slow(InProcessShard):
-        async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int) -> ShardCandidates:
+        async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int, k_read: int) -> ShardCandidates:
             await asyncio.sleep(0.02)
-            return await super().search(query, k_dense, k_bm25)
+            return await super().search(query, k_dense, k_bm25, k_read)
 
     trace = await library.ask(Question("paid leave for a visitor", EVERYONE))
     asked: list[Sequence[str]] = []
@@ -164,7 +164,7 @@ async def test_the_first_stage_that_differs_is_named(library: Library) -> None:
 
 async def test_a_partial_trace_is_not_replayable_rather_than_different(library: Library) -> None:
     class Deaf(InProcessShard):
-        async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int) -> ShardCandidates:
+        async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int, k_read: int) -> ShardCandidates:
             raise ShardUnavailable(1, 10.0)
 
     stages = library.stages(library.config)

@@ -178,8 +178,8 @@ def test_another_file_is_refused_by_name(text: str, tmp_path: Path) -> None:
 class Open(InProcessShard):
     """A shard that searches and reads as if everyone were in every group."""
 
-    async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int):  # type: ignore[no-untyped-def]
-        return await super().search(replace(query, principal=PEOPLE), k_dense, k_bm25)
+    async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int, k_read: int):  # type: ignore[no-untyped-def]
+        return await super().search(replace(query, principal=PEOPLE), k_dense, k_bm25, k_read)
 
     async def fetch(self, query: EncodedQuery, chunk_ids: Sequence[ChunkId], neighbours: int = 0) -> Timed[list[Chunk]]:
         return await super().fetch(replace(query, principal=PEOPLE), chunk_ids, neighbours)
@@ -246,7 +246,7 @@ def test_a_question_that_fails_scores_nothing_and_is_named(library: Library) -> 
 
 def test_a_missing_shard_makes_a_question_partial(library: Library) -> None:
     class Deaf(InProcessShard):
-        async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int):  # type: ignore[no-untyped-def]
+        async def search(self, query: EncodedQuery, k_dense: int, k_bm25: int, k_read: int):  # type: ignore[no-untyped-def]
             from rag.errors import ShardUnavailable
 
             raise ShardUnavailable(1, 1.0)

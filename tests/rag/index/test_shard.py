@@ -22,6 +22,7 @@ from rag.index.manifest import Manifest
 from rag.index.revocations import NOTHING_REVOKED, Revocations
 from rag.index.shard import LocalShard, open_shard
 from rag.index.store import IndexStore
+from rag.search.fuse import reciprocal_rank_fusion
 from rag.search.merge import combine
 from tests.rag.index.factories import EVERYONE, TENANT, commit, make_chunk, make_config, make_query, unit_vectors
 
@@ -387,6 +388,17 @@ def test_what_is_revoked_is_in_no_list_and_no_fetch_from_the_next_call_on(config
     assert set(shard.search(both, 9, 9).scores) == {chunk.id for chunk in chunks[::2]}
     shard.revoke(NOTHING_REVOKED)
     assert set(shard.search(query, 9, 9).scores) == ids
+
+
+def test_the_best_candidates_come_with_their_chunks(config: RagConfig) -> None:
+    chunks = [make_chunk(f"vpn {'token ' * n}", f"d{n}", groups=("staff",) if n else ("hr",)) for n in range(6)]
+    shard, version = opened(config, chunks, num_segments=2)
+    query = make_query(version, "vpn token")
+    found = shard.search(query, 9, 9, 3)
+    fused = reciprocal_rank_fusion([found.dense, found.bm25], 3)
+    assert {chunk.id for chunk in found.chunks} == {candidate.chunk_id for candidate in fused}
+    assert len(found.chunks) == 3
+    assert shard.search(query, 9, 9).chunks == ()
 
 
 def test_a_filter_leaves_out_of_both_legs_what_does_not_match(config: RagConfig) -> None:
