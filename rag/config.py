@@ -120,7 +120,7 @@ class ParseConfig(Section):
     )
     ocr_threads: int = Field(1, ge=1, description="CPU threads of one RapidOCR; each process that parses has its own.")
     max_figures: int = Field(
-        20, ge=0, description="Pictures inside one document that are read by OCR; the others keep their caption."
+        20, ge=0, description="Different pictures inside a document that are read by OCR; others keep their caption."
     )
     max_unpacked_mb: int = Field(500, ge=1, description="An Office file that unpacks to more goes to the errors table.")
     isolation: Literal["process", "none"] = Field(

@@ -21,17 +21,17 @@ _DEFAULT_DPI = 150.0  # where a picture does not say, or says what can't be
 
 
 class FigureReader:
-    """Reads the figures of one document: each picture once, and only the first so many."""
+    """Reads the figures of one document: each picture once, and only the first so many different ones."""
 
     def __init__(self, ocr: OcrReader | None, max_figures: int) -> None:
-        self._ocr, self._left = ocr, max_figures
+        self._ocr, self._max_figures = ocr, max_figures
         self._seen: set[str] = set()
         self._texts: dict[str, str] = {}  # by the digest of the pixels: the same logo stands on every page
 
     @property
     def is_reading(self) -> bool:
         """Whether the text in a picture is still looked for."""
-        return self._ocr is not None and self._left > 0
+        return self._ocr is not None and len(self._texts) < self._max_figures
 
     def read(self, content: bytes, caption: str = "", region: Region | None = None) -> Block | None:
         """The figure's caption or alternative text, and the text in it; None for one that says nothing.
@@ -49,22 +49,14 @@ class FigureReader:
         return self.read_picture(picture, caption, region)
 
     def read_picture(self, picture: Picture, caption: str = "", region: Region | None = None) -> Block | None:
-        """The same for a picture that is decoded already. One that was seen before says the same
-        again without being read, and counts against the limit all the same.
-        """
+        """The same for a picture that is decoded already. One that was read before says the same again."""
         height, width = picture.shape[:2]
         text = ""
-        if (
-            self._ocr is not None
-            and self._left > 0
-            and is_worth_reading(width, height)
-            and (picture != picture[0, 0]).any()
-        ):
-            self._left -= 1
+        if self._ocr is not None and is_worth_reading(width, height) and (picture != picture[0, 0]).any():
             name = digest(str(picture.shape), picture.tobytes())
-            if name not in self._texts:
+            if name not in self._texts and self.is_reading:
                 self._texts[name] = _text_of(self._ocr.engine.read(picture))
-            text = self._texts[name]
+            text = self._texts.get(name, "")
         return figure_block(caption, text, region)
 
 

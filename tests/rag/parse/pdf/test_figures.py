@@ -15,8 +15,9 @@ BELOW = "Its valves are checked every month by the steward."
 PHOTO = encoded(drawn(["x"]))
 
 
-def parse_with(engine: FixedOcr, content: bytes) -> Document:
-    return DocumentParser(ParseConfig(), SourcesConfig(), OcrReader(engine, 200)).parse(raw_document(content, "a.pdf"))
+def parse_with(engine: FixedOcr, content: bytes, config: ParseConfig | None = None) -> Document:
+    parser = DocumentParser(config or ParseConfig(), SourcesConfig(), OcrReader(engine, 200))
+    return parser.parse(raw_document(content, "a.pdf"))
 
 
 def page_with(caption: str, box: pymupdf.Rect) -> bytes:
@@ -82,6 +83,21 @@ def test_the_same_picture_on_several_pages_is_read_once_and_says_the_same_on_eac
     document = parse_with(engine, pdf_bytes(draw, draw, draw))
     assert [block.text for block in document.blocks if block.kind == "figure"] == ["Inlet"] * 3
     assert engine.num_read == 1
+
+
+def test_a_picture_on_every_page_counts_once_against_the_limit() -> None:
+    other = encoded(drawn(["y"]))
+
+    def draw(page: pymupdf.Page) -> None:
+        write(page, 72, 100, f"{ABOVE} This is page {page.number}.")
+        page.insert_image(pymupdf.Rect(72, 150, 372, 300), stream=PHOTO, keep_proportion=False)
+        if page.number == 2:
+            page.insert_image(pymupdf.Rect(72, 350, 372, 500), stream=other, keep_proportion=False)
+
+    engine = FixedOcr("Inlet")
+    document = parse_with(engine, pdf_bytes(draw, draw, draw), ParseConfig(max_figures=2))
+    assert [block.text for block in document.blocks if block.kind == "figure"] == ["Inlet"] * 4
+    assert engine.num_read == 2
 
 
 def test_a_picture_of_one_colour_is_not_read() -> None:
