@@ -135,6 +135,12 @@ class ParseConfig(Section):
     max_memory_mb: int = Field(
         3_000, ge=512, description="A document that takes more memory to parse goes to the errors table."
     )
+    max_lost_pages: int = Field(
+        10,
+        ge=0,
+        description="A page that is damaged is lost, and the others are indexed; a PDF that loses more pages than this "
+        "goes to the errors table.",
+    )
     documents_per_worker: int = Field(
         200, ge=1, description="A parsing process ends after so many documents, and with it what libraries leak."
     )
@@ -497,7 +503,10 @@ _NOT_SHAPING = {"max_error_share", "keep_versions", "reclaim_grace_s", "segment_
 
 
 # Of `parse`: where and how long it may run; the same blocks come out.
-_NOT_SHAPING_PARSE = {"passwords", "ocr_threads", "isolation", "max_seconds", "max_memory_mb", "documents_per_worker"}
+_NOT_SHAPING_PARSE = {
+    "passwords", "ocr_threads", "isolation", "max_seconds", "max_memory_mb", "max_lost_pages",
+    "documents_per_worker",
+}  # fmt: skip
 
 
 class RagConfig(Section):

@@ -125,7 +125,7 @@ class Block:
     region: Region | None = None
 
 
-PageRoute = Literal["text", "layout", "ocr"]
+PageRoute = Literal["text", "layout", "ocr", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class PageReport:
     """How one page was read, and why that way."""
 
     page: int  # from 1
-    route: PageRoute  # its text layer as it stands; its text layer inside the boxes of a detector; recognition
+    route: PageRoute  # its text layer as it stands, or inside the boxes of a detector; recognition; not read at all
     reason: str
     num_characters: int  # of the text that was kept
     num_hidden: int = 0  # characters that nobody sees on the page: left out

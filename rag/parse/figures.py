@@ -26,12 +26,12 @@ class FigureReader:
     def __init__(self, ocr: OcrReader | None, max_figures: int) -> None:
         self._ocr, self._max_figures = ocr, max_figures
         self._seen: set[str] = set()
-        self._texts: dict[str, str] = {}  # by the digest of the pixels: the same logo stands on every page
+        self.texts: dict[str, str] = {}  # by the digest of the pixels: the same logo stands on every page
 
     @property
     def is_reading(self) -> bool:
         """Whether the text in a picture is still looked for."""
-        return self._ocr is not None and len(self._texts) < self._max_figures
+        return self._ocr is not None and len(self.texts) < self._max_figures
 
     def read(self, content: bytes, caption: str = "", region: Region | None = None) -> Block | None:
         """The figure's caption or alternative text, and the text in it; None for one that says nothing.
@@ -54,9 +54,9 @@ class FigureReader:
         text = ""
         if self._ocr is not None and is_worth_reading(width, height) and (picture != picture[0, 0]).any():
             name = digest(str(picture.shape), picture.tobytes())
-            if name not in self._texts and self.is_reading:
-                self._texts[name] = _text_of(self._ocr.engine.read(picture))
-            text = self._texts.get(name, "")
+            if name not in self.texts and self.is_reading:
+                self.texts[name] = _text_of(self._ocr.engine.read(picture))
+            text = self.texts.get(name, "")
         return figure_block(caption, text, region)
 
 

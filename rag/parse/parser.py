@@ -14,6 +14,7 @@ from rag.parse.html import parse_html
 from rag.parse.markdown import parse_markdown
 from rag.parse.media_type import decode_text, detect_media_type
 from rag.parse.ocr.page import OcrReader
+from rag.parse.pages import PageWork
 from rag.parse.pdf.detected import PageDetector
 from rag.parse.pdf.parser import parse_pdf
 from rag.parse.picture import parse_picture
@@ -32,12 +33,15 @@ class DocumentParser:
     ) -> None:
         self._parse, self._sources, self._ocr, self._detector = parse, sources, ocr, detector
 
-    def parse(self, raw: RawDocument) -> Document:
-        """The document's blocks in reading order. Raises ParseError with a reason for its owner."""
+    def parse(self, raw: RawDocument, work: PageWork | None = None) -> Document:
+        """The document's blocks in reading order. Raises ParseError with a reason for its owner.
+
+        `work` takes the pages of a PDF through their steps; by itself the parser does so here and at once.
+        """
         uri = raw.metadata.uri
         media_type = detect_media_type(raw)
         try:
-            content = self._parse_as(media_type, raw)
+            content = self._parse_as(media_type, raw, work)
         except RagError:  # a reason of its own, or a model that is missing
             raise
         except Exception as error:  # whatever a format's library raises must cost this document alone
@@ -56,9 +60,9 @@ class DocumentParser:
             tuple(sorted(content.flags)),
         )
 
-    def _parse_as(self, media_type: str, raw: RawDocument) -> ParsedContent:
+    def _parse_as(self, media_type: str, raw: RawDocument, work: PageWork | None) -> ParsedContent:
         if media_type == types.PDF:
-            return parse_pdf(raw, self._parse, self._ocr, self._detector)
+            return parse_pdf(raw, self._parse, self._ocr, self._detector, work)
         if media_type in types.PICTURE_MEDIA_TYPES:
             return parse_picture(raw, self._ocr)
         if media_type in types.OFFICE_MEDIA_TYPES:

@@ -1,7 +1,7 @@
 """Pages of lines and tables -> the blocks of a document: regions, pieces, headings, and what goes on elsewhere."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rag.data import Block, BlockKind, Box, Region
@@ -20,6 +20,7 @@ from rag.parse.table import render
 _FOOTNOTE_SIZE = 0.93  # of the body's size, at most
 _FOOTNOTE = re.compile(r"(?:\(?\d{1,3}[.)]?|[*†‡§¶#]{1,3}|[¹²³⁴⁵⁶⁷⁸⁹⁰]+)\s?\S")
 _IN_MARGINS = frozenset({"header", "footer", "footnote"})
+_LOST = Piece("figure", ("",), Box(0.0, 0.0, 0.0, 0.0), 0.0, False)  # no sentence goes on over a page that is lost
 _MONOSPACED_SHARE = 0.5  # of a document's text: it is set in a monospaced font, which then marks no code
 
 
@@ -69,16 +70,21 @@ def blocks_of(
     tables: Sequence[Sequence[FoundTable]],
     bookmarks: Sequence[Bookmark],
     detected: Mapping[int, Sequence[DetectedRegion]] | None = None,
+    lost: Container[int] = (),
 ) -> list[Block]:
     """The blocks in reading order, given each page's tables and the entries of the document's outline.
 
-    `detected` holds the regions of the pages that a detector saw, by their place among the pages.
+    `detected` holds the regions of the pages that a detector saw, by their place among the pages. Each page that is
+    lost, told by its number, is a figure that says nothing.
     """
     detected = detected or {}
     placed: list[_Placed] = []
     words: set[str] = set()
     joined = join_continued(list(zip(text.bodies, tables, strict=True)))
     for at, (page, margins, lines, found) in enumerate(zip(text.pages, text.margins, text.bodies, joined, strict=True)):
+        if page.number in lost:
+            placed.append(_Placed(page, _LOST))
+            continue
         placed += (_Placed(page, _marginal("header", line)) for line in (*margins.stamps, *margins.header))
         regions = detected[at] if at in detected else _by_rules(with_initials(lines))
         for region in _with_tables(regions, found):

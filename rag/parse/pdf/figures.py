@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pymupdf
 
-from rag.data import Block, Box, PageRoute, Region
+from rag.data import Block, Box, Region
 from rag.parse.figures import FigureReader, figure_block, is_worth_reading
 from rag.parse.ocr.engine import Picture
 from rag.parse.ocr.page import picture_of
@@ -30,23 +30,18 @@ class FoundFigure:
     text: str
 
 
-def find_figures(
-    pdf: pymupdf.Document, pages: Sequence[PageText], routes: Sequence[PageRoute], reader: FigureReader
-) -> list[FoundFigure]:
-    """The pictures that are figures, page by page; pages that were read by OCR as a whole have none."""
+def find_figures(page: pymupdf.Page, text: PageText, reader: FigureReader) -> list[FoundFigure]:
+    """The pictures on the page that are figures."""
+    boxes = _figure_boxes(text)
+    # A page is drawn only where somebody looks at it.
+    drawing = page.get_displaylist() if boxes and reader.is_reading else None
     found: list[FoundFigure] = []
-    for at, (text, route) in enumerate(zip(pages, routes, strict=True)):
-        boxes = _figure_boxes(text) if route != "ocr" else []
-        if not boxes:
-            continue
-        # A page is drawn only where somebody looks at it.
-        drawing = pdf.load_page(at).get_displaylist() if reader.is_reading else None
-        for box in boxes:
-            shown = text.display_box(box)
-            figure = None
-            if drawing is not None and reader.is_reading:
-                figure = reader.read_picture(_picture(drawing, shown))
-            found.append(FoundFigure(text.number, shown, figure.text if figure else ""))
+    for box in boxes:
+        shown = text.display_box(box)
+        figure = None
+        if drawing is not None and reader.is_reading:
+            figure = reader.read_picture(_picture(drawing, shown))
+        found.append(FoundFigure(text.number, shown, figure.text if figure else ""))
     return found
 
 

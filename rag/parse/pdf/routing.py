@@ -49,6 +49,8 @@ def route_of(page: PageText, min_characters: int = _MIN_CHARACTERS) -> Route:
 
 def report_of(page: PageText, route: Route, num_repeated: int = 0) -> PageReport:
     """How the page was read; `num_repeated` of its characters were left out, since other pages repeat them."""
+    if route.name == "lost":
+        return PageReport(page.number, route.name, route.reason, 0)
     lines = (*page.lines, *page.turned)
     confidence = sum(line.confidence for line in lines) / len(lines) if lines else 1.0
     return PageReport(

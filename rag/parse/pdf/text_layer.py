@@ -189,6 +189,11 @@ def read_page(page: pymupdf.Page, number: int) -> PageText:
     )
 
 
+def unread_page(number: int) -> PageText:
+    """What stands in the place of a page that can't be read: no text, on no ground."""
+    return PageText(number, (), (), Box(0.0, 0.0, 0.0, 0.0), pymupdf.Matrix(1, 1), pymupdf.Matrix(1, 1))
+
+
 def turn(box: Box, matrix: pymupdf.Matrix) -> Box:
     """The box after a turn; the smallest one around it where that is not by a multiple of 90 degrees."""
     a, b, c, d, e, f = matrix.a, matrix.b, matrix.c, matrix.d, matrix.e, matrix.f

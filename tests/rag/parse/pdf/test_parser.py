@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag.config import ParseConfig, SourcesConfig
-from rag.data import Document, SourceObject
+from rag.data import Document, PageReport, SourceObject
 from rag.errors import ParseError
 from rag.parse.parser import DocumentParser
 from rag.parse.pdf.parser import parse_pdf
+from rag.parse.pdf.text_layer import PageText, read_page
 from rag.read.objects import read_object
 from rag.read.sources import list_sources
 from tests.rag.parse.parsing import parse, raw_document, shown
@@ -217,6 +218,27 @@ def test_a_scanned_page_among_others_costs_only_itself() -> None:
     document = parsed(image, two_columns)
     assert document.num_pages == 2
     assert {block.region.page for block in document.blocks if block.region} == {2}
+
+
+def test_a_damaged_page_is_lost_and_no_sentence_goes_on_over_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(page: pymupdf.Page, number: int) -> PageText:
+        if number == 2:
+            raise RuntimeError("cannot find object in xref")
+        return read_page(page, number)
+
+    monkeypatch.setattr("rag.parse.pdf.parser.read_page", read)
+    document = parsed(
+        lambda page: write(page, 72, 100, "Before the pump is started, its keeper opens the"),
+        lambda page: write(page, 72, 100, "valve of the tank."),
+        lambda page: write(page, 72, 100, "cover is closed again, and the hall is left."),
+    )
+    assert [block.text for block in document.blocks] == [
+        "Before the pump is started, its keeper opens the",
+        "cover is closed again, and the hall is left.",
+    ]
+    assert document.pages[1] == PageReport(2, "lost", "damaged: cannot find object in xref", 0)
+    with pytest.raises(ParseError, match=r"blank: no text .* on any of 2 pages; lost are page 2: damaged: "):
+        parsed(lambda page: None, two_columns)
 
 
 def test_the_page_limit_is_named() -> None:
