@@ -133,13 +133,21 @@ class ParseConfig(Section):
         30.0, ge=0, description="Processor time that each page of a PDF adds. By the clock both may be 4 x as long."
     )
     max_memory_mb: int = Field(
-        3_000, ge=512, description="A document that takes more memory to parse goes to the errors table."
+        3_000,
+        ge=512,
+        description="A page that takes more memory to parse is lost; any other document: the errors table.",
+    )
+    pages_per_slice: int = Field(
+        16,
+        ge=1,
+        description="A PDF of more pages is parsed in slices of so many; where a process fails, the next one goes on. "
+        "The pages of a slice share their time; those of one that failed are taken one by one.",
     )
     max_lost_pages: int = Field(
         10,
         ge=0,
-        description="A page that is damaged is lost, and the others are indexed; a PDF that loses more pages than this "
-        "goes to the errors table.",
+        description="A page that is damaged, crashes its process or takes too much time or memory is lost, and the "
+        "others are indexed; a PDF that loses more pages than this goes to the errors table.",
     )
     documents_per_worker: int = Field(
         200, ge=1, description="A parsing process ends after so many documents, and with it what libraries leak."
@@ -504,7 +512,7 @@ _NOT_SHAPING = {"max_error_share", "keep_versions", "reclaim_grace_s", "segment_
 
 # Of `parse`: where and how long it may run; the same blocks come out.
 _NOT_SHAPING_PARSE = {
-    "passwords", "ocr_threads", "isolation", "max_seconds", "max_memory_mb", "max_lost_pages",
+    "passwords", "ocr_threads", "isolation", "max_seconds", "max_memory_mb", "pages_per_slice", "max_lost_pages",
     "documents_per_worker",
 }  # fmt: skip
 

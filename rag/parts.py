@@ -14,6 +14,7 @@ from rag.protocols import Chunker, Embedder, Generator, Parser, Reranker, TokenC
 
 if TYPE_CHECKING:
     from rag.parse.ocr.page import OcrReader
+    from rag.parse.parser import DocumentParser
     from rag.parse.pdf.detected import PageDetector
 
 
@@ -28,7 +29,7 @@ def build_parser(config: RagConfig) -> Parser:
             return build_document_parser(config)
 
 
-def build_document_parser(config: RagConfig) -> Parser:
+def build_document_parser(config: RagConfig) -> "DocumentParser":
     """The parser that finds the right one for each media type, in this process."""
     from rag.parse.parser import DocumentParser
 

@@ -1,9 +1,10 @@
-"""A parser in a process of its own: what crashes, hangs or eats memory there costs one document, and is named.
+"""A parser in a process of its own: what crashes, hangs or eats memory there costs one page or document, and is named.
 
 Native code (MuPDF, ONNX Runtime, zlib) meets whatever people upload. It may take its process down, never return, or
 allocate without end, and none of it may be called from several threads. So it runs in one child process, one document
-after the other. Pools of `multiprocessing` and those built on it run the caller's main module again in each child,
-which is Ray's worker or a test runner here; hence a plain subprocess and a pipe.
+after the other, and the pages of a PDF come back in slices, so that another process can go on where one failed. Pools
+of `multiprocessing` and those built on it run the caller's main module again in each child, which is Ray's worker or a
+test runner here; hence a plain subprocess and a pipe.
 """
 
 import signal
@@ -18,9 +19,10 @@ from rag.config import ParseConfig
 from rag.data import Document, RawDocument
 from rag.errors import ParseError, RagError
 from rag.parse.media_type import TEXT_MEDIA_TYPES, detect_media_type
-from rag.protocols import Parser
+from rag.parse.pages import PageParser, PageWork
+from rag.parse.slices import Begun, Done, Progress
 
-ParserFactory: TypeAlias = Callable[[], Parser]  # picklable: a function of a module, or a partial of one
+ParserFactory: TypeAlias = Callable[[], PageParser]  # picklable: a function of a module, or a partial of one
 
 CLOCK_FACTOR = 4  # by the clock a document may take so many times its processor time: machines are busy
 _SMALL_TEXT_BYTES = 200_000  # a text this short is parsed here: no native code sees it, and it can't take long
@@ -35,28 +37,34 @@ class IsolatedParser:
 
     def __init__(self, factory: ParserFactory, config: ParseConfig) -> None:
         self._factory, self._config = factory, config
-        self._here: Parser | None = None
+        self._here: PageParser | None = None
         self._worker: _Worker | None = None
 
     def parse(self, raw: RawDocument) -> Document:
-        """The document as the factory's parser gives it.
+        """The document as the factory's parser gives it, without the pages on which a process failed.
 
-        Raises ParseError also where the child crashed, took too long or too much memory; the reason says which.
+        Raises ParseError also where the child crashed, took too long or too much memory for other reasons than a few
+        pages; the reason says which.
         """
         if detect_media_type(raw) in TEXT_MEDIA_TYPES and len(raw.content) <= _SMALL_TEXT_BYTES:
             self._here = self._here or self._factory()
-            return self._here.parse(raw)
-        worker = self._worker = self._worker or _Worker(self._factory, self._config)
-        try:
-            outcome, is_exhausted = worker.parse(raw)
-        except BaseException:  # a worker that is interrupted would answer the next document with this one
-            self.close()
-            raise
-        if is_exhausted or worker.num_parsed >= self._config.documents_per_worker:
-            self.close()
-        if isinstance(outcome, RagError):
-            raise outcome
-        return outcome
+            return self._here.parse(raw, PageWork(raw.metadata.uri, self._config.max_lost_pages))
+        progress = Progress()
+        while True:
+            worker = self._worker = self._worker or _Worker(self._factory, self._config)
+            try:
+                outcome, has_failed = worker.parse(raw, progress)
+            except BaseException:  # a worker that is interrupted would answer the next document with this one
+                self.close()
+                raise
+            if has_failed or worker.num_parsed >= self._config.documents_per_worker:
+                self.close()
+            if isinstance(outcome, Document):
+                return outcome
+            # This ends: a process fails once on a slice of several pages, then each time on another page, and with too
+            # many of these the next one raises an error.
+            if not (has_failed and isinstance(outcome, ParseError) and progress.outlives(outcome.reason)):
+                raise outcome
 
     def close(self) -> None:
         """End the child process, if there is one; the next document starts another."""
@@ -93,22 +101,28 @@ class _Worker:
     def pid(self) -> int:
         return self._process.pid
 
-    def parse(self, raw: RawDocument) -> tuple[Document | RagError, bool]:
-        """What became of the document, and whether the child's memory ran out.
+    def parse(self, raw: RawDocument, progress: Progress) -> tuple[Document | RagError, bool]:
+        """What became of the document, and whether the child failed on it and is of no use any longer.
 
-        Raises ParseError where nothing came back; the child is of no use then.
+        `progress` is what came of the document before, and what comes is added to it.
         """
         uri = raw.metadata.uri
         self.num_parsed += 1
-        if not self._is_ready:
-            self._seconds = _START_SECONDS
-            self._send(uri, *self._setup)
-            self._receive(uri)
-            self._is_ready = True
-        self._send(uri, raw)
-        self._seconds = self._config.max_seconds
-        self._seconds = self._receive(uri)  # with the time of the document's pages
-        outcome: tuple[Document | RagError, bool] = self._receive(uri)
+        try:
+            if not self._is_ready:
+                self._seconds = _START_SECONDS
+                self._send(uri, *self._setup)
+                self._receive(uri)
+                self._is_ready = True
+            self._send(uri, (raw, progress))
+            self._seconds = self._config.max_seconds
+            while isinstance(message := self._receive(uri), Begun | Done):
+                progress.note(message)
+                if isinstance(message, Begun):
+                    self._seconds = message.seconds
+        except ParseError as error:  # nothing more came back
+            return error, True
+        outcome: tuple[Document | RagError, bool] = message
         return outcome
 
     def _send(self, uri: str, *messages: object) -> None:
