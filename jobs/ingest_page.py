@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from jobs.ingest_quality import BIN_TOKENS, QualityReport
+from jobs.ingest_quality import BIN_TOKENS
 from jobs.ingest_report import IngestReport, quality_rows
 
 _STYLE = """
@@ -33,7 +33,12 @@ def html_report(report: IngestReport) -> str:
             _table(("what", "value"), [(name, str(value)) for name, value in quality_rows(quality).items()]),
             "<h2>Tokens of the chunks</h2>",
             _histogram(quality.chunks.tokens),
-            *_missing(quality),
+            *_listed(
+                "Answers that lie in no single chunk",
+                "answer",
+                quality.answerability.missing if quality.answerability else (),
+            ),
+            *_listed("Pages that are lost", "page", quality.read.lost),
         ]
     parts += ["<h2>Failed and skipped</h2>", *_errors(report)]
     head = f'<meta charset="utf-8"><title>Ingest {escape(report.version or "")}</title><style>{_STYLE}</style>'
@@ -74,11 +79,8 @@ def _histogram(bins: Sequence[tuple[int, int]]) -> str:
     return _svg(round(step * len(bins)) + 40, _HEIGHT + 34, marks)
 
 
-def _missing(quality: QualityReport) -> list[str]:
-    found = quality.answerability
-    if found is None or not found.missing:
-        return []
-    return ["<h2>Answers that lie in no single chunk</h2>", _table(("answer",), [(words,) for words in found.missing])]
+def _listed(title: str, column: str, lines: Sequence[str]) -> list[str]:
+    return [f"<h2>{title}</h2>", _table((column,), [(words,) for words in lines])] if lines else []
 
 
 def _errors(report: IngestReport) -> list[str]:

@@ -22,7 +22,7 @@ from rag.parse.table import read_table
 
 BIN_TOKENS = 16
 _PARSE_STAGES = ("read", "parse", "clean", "chunk")
-_SHOWN_SPANS = 20
+_SHOWN_SPANS = _SHOWN_PAGES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,13 @@ class DocumentCounts:
     hidden_characters: int = 0  # left out, since nobody sees them
     narrowed: int = 0  # documents that fewer may read, for the personal data in them
     unreadable: int = 0  # of those, documents that nobody may read any longer
+    lost: tuple[str, ...] = ()  # the first few pages that could not be read, in words
 
     def __add__(self, other: "DocumentCounts") -> "DocumentCounts":
         routes = Counter(self.pages_by_route) + Counter(other.pages_by_route)
         sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMMED}
-        return DocumentCounts(pages_by_route=dict(sorted(routes.items())), **sums)
+        lost = (self.lost + other.lost)[:_SHOWN_PAGES]
+        return DocumentCounts(pages_by_route=dict(sorted(routes.items())), lost=lost, **sums)
 
 
 _SUMMED = (
@@ -97,6 +99,7 @@ class QualityReport:
             "parser error rate": _share(self.failed, read.documents + self.failed),
             "pages without text": _share(read.pages_without_text, read.pages),
             "pages read by OCR": _share(read.pages_by_route.get("ocr", 0), read.pages),
+            "pages lost": _share(read.pages_by_route.get("lost", 0), read.pages),
             "tables read as rows and columns": _share(read.tables_read, read.tables),
             "exact duplicates": _share(self.exact_duplicates, self.documents),
             "near duplicates": _share(self.near_duplicates, self.documents),
@@ -124,6 +127,11 @@ def count_document(document: Document, cleaned: Document) -> DocumentCounts:
         hidden_characters=sum(page.num_hidden for page in document.pages),
         narrowed=int(narrowed),
         unreadable=int(narrowed and not cleaned.metadata.access.groups),
+        lost=tuple(
+            f"{document.metadata.uri}, page {page.page}: {page.reason}"
+            for page in document.pages
+            if page.route == "lost"
+        )[:_SHOWN_PAGES],
     )
 
 

@@ -83,6 +83,8 @@ def quality_rows(quality: QualityReport) -> dict[str, object]:
         "chunk tokens": f"mean {chunks.tokens_mean:g}, most {chunks.tokens_max}",
         "chunk overlap": found["overlap of chunks"],
     }
+    if read.lost:
+        rows["pages lost"] = f"{read.pages_by_route['lost']} ({found['pages lost']}), such as {read.lost[0]}"
     if read.narrowed:
         rows["narrowed for personal data"] = f"{read.narrowed} documents, {read.unreadable} of them to nobody"
     rows |= {f"chunks flagged {name}": count for name, count in chunks.flags.items()}

@@ -74,6 +74,7 @@ def _summary(document: Document) -> str:
     parts = [f"{count} {kind}" for kind, count in sorted(kinds.items())]
     if routes:
         parts.append("pages: " + ", ".join(f"{count} {route}" for route, count in sorted(routes.items())))
+    parts += [f"page {page.page} is lost: {page.reason}" for page in document.pages if page.route == "lost"]
     if document.flags:
         parts.append("flags: " + ", ".join(document.flags))
     return f"{document.metadata.uri}: " + "; ".join(parts)

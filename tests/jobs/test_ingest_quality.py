@@ -2,6 +2,7 @@
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,13 +128,29 @@ def test_pages_are_counted_by_how_they_were_read() -> None:
         PageReport(1, "text", "simple", 1),
         PageReport(2, "ocr", "scanned", 0, num_hidden=5),
         PageReport(3, "ocr", "scanned", 8),
+        PageReport(4, "lost", "the parser crashed (SIGSEGV)", 0),
     )
     metadata = DocumentMetadata("a.pdf", "A", Access("t", ("g",)))
-    document = Document(document_id("t", "a.pdf"), "h", metadata, blocks, 3, pages)
+    document = Document(document_id("t", "a.pdf"), "h", metadata, blocks, 4, pages)
     counts = count_document(document, document)
-    expected = DocumentCounts(1, 3, 1, {"ocr": 2, "text": 1}, 1, 0, 5)
+    lost = ("a.pdf, page 4: the parser crashed (SIGSEGV)",)
+    expected = DocumentCounts(1, 4, 2, {"lost": 1, "ocr": 2, "text": 1}, 1, 0, 5, lost=lost)
     assert counts == expected
-    assert (counts + counts).pages_by_route == {"ocr": 4, "text": 2}
+    assert (counts + counts).pages_by_route == {"lost": 2, "ocr": 4, "text": 2}
+    assert (counts + counts).lost == lost * 2
+
+
+def test_pages_that_are_lost_are_named(config: RagConfig, corpus: Path) -> None:
+    report = run(config, corpus)
+    assert report.quality is not None
+    assert "pages lost" not in quality_rows(report.quality)
+    read = DocumentCounts(1, 4, 1, {"lost": 1, "text": 3}, lost=("a.pdf, page 4: the parser crashed (SIGSEGV)",))
+    quality = replace(report.quality, read=read)
+    row = "1 (25.0%), such as a.pdf, page 4: the parser crashed (SIGSEGV)"
+    assert quality_rows(quality)["pages lost"] == row
+    page = html_report(replace(report, quality=quality))
+    assert "<h2>Pages that are lost</h2>" in page
+    assert "<td>a.pdf, page 4: the parser crashed (SIGSEGV)</td>" in page
 
 
 def test_an_empty_run_has_a_page_too(config: RagConfig, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import pytest
 from jobs.parse_command import parse_file
 from rag.config import ParseConfig, RagConfig
 from rag.errors import InputError
+from rag.parse.pdf.tables import FoundTable
+from rag.parse.pdf.text_layer import PageText
 from tests.rag.parse.pdf.drawing import HEIGHT, WIDTH, pdf_bytes, write, write_lines
 
 
@@ -45,6 +47,22 @@ def test_json_holds_blocks_with_places_and_routes_with_reasons(
     assert document["blocks"][0]["region"]["page"] == 1
     assert document["pages"][0]["route"] == "text"
     assert document["pages"][0]["reason"] == "a text layer"
+
+
+def test_a_page_that_is_lost_is_named_with_its_reason(
+    config: RagConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def find(page: pymupdf.Page, text: PageText) -> list[FoundTable]:
+        if text.number == 2:
+            raise RuntimeError("cannot find object in xref")
+        return []
+
+    file = tmp_path / "travel.pdf"
+    file.write_bytes(pdf_bytes(page, lambda page: write(page, 72, 80, "E = mc")))
+    monkeypatch.setattr("rag.parse.pdf.parser.find_tables", find)
+    assert parse_file(config, file, None, as_json=False) == 0
+    summary = "pages: 1 lost, 1 text; page 2 is lost: damaged: cannot find object in xref"
+    assert summary in capsys.readouterr().err
 
 
 def test_a_file_that_can_t_be_parsed_is_a_failure_with_its_reason(
