@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rag.ids import ChunkId, DocumentId, VersionId
+from rag.sent import Sent
 
 Vector: TypeAlias = npt.NDArray[np.float32]  # (dim,), unit length
 Vectors: TypeAlias = npt.NDArray[np.float32]  # (n, dim), unit rows
@@ -28,18 +29,8 @@ Authority = Literal["policy", "reference", "note"]
 # ---------------------------------------------------------------- who may read
 
 
-class _Sent:
-    """What goes between processes by the hundred: pickled as a call of its class, at half the cost of looking up the
-    fields of a dataclass with slots for each object."""
-
-    __slots__: tuple[str, ...] = ()
-
-    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
-        return type(self), tuple([getattr(self, name) for name in self.__slots__])
-
-
 @dataclass(frozen=True, slots=True)
-class Access(_Sent):
+class Access(Sent):
     """Who may read a document: members of any of `groups`, inside `tenant`. No groups: nobody."""
 
     tenant: str
@@ -60,7 +51,7 @@ class Principal:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentMetadata(_Sent):
+class DocumentMetadata(Sent):
     """What a source says about a document, beside its content."""
 
     uri: str
@@ -98,7 +89,7 @@ class RawDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class Box(_Sent):
+class Box(Sent):
     """A rectangle on a page, in points from the top left corner of the page as displayed."""
 
     x0: float
@@ -108,7 +99,7 @@ class Box(_Sent):
 
 
 @dataclass(frozen=True, slots=True)
-class Region(_Sent):
+class Region(Sent):
     """A place on a page that a citation can highlight. Pages count from 1."""
 
     page: int
@@ -163,7 +154,7 @@ BLOCK_SEPARATOR = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk(_Sent):
+class Chunk(Sent):
     """The span of a document that is embedded and indexed, with all that a citation of it needs."""
 
     id: ChunkId
@@ -265,7 +256,7 @@ class EncodedQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate(_Sent):
+class Candidate(Sent):
     """A chunk that an index proposes; higher scores are better, and scales differ between sources."""
 
     chunk_id: ChunkId
@@ -274,7 +265,7 @@ class Candidate(_Sent):
 
 
 @dataclass(frozen=True, slots=True)
-class FirstStageScores(_Sent):
+class FirstStageScores(Sent):
     """Both first-stage scores of one chunk for one query; 0.0 BM25 where no term matches."""
 
     dense: float

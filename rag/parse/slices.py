@@ -1,15 +1,6 @@
 """A document's pages in slices: what a parsing process tells of each, and what another needs to go on after it."""
 
-import io
-import pickle
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from operator import attrgetter
-from typing import Any
-
-from rag.data import Box
-from rag.parse.pdf.text_layer import Line, Vector
-from rag.parse.table import TableCell
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +58,3 @@ class Progress:
         else:
             self.lost[begun.end] = reason
         return True
-
-
-def pack(found: Sequence[object]) -> bytes:
-    """What was found on pages, for `pickle.loads`."""
-    target = io.BytesIO()
-    pickler = pickle.Pickler(target, pickle.HIGHEST_PROTOCOL)
-    pickler.dispatch_table = _REDUCERS
-    pickler.dump(found)
-    return target.getvalue()
-
-
-def _reducer(kind: type) -> Callable[[Any], tuple[type, tuple[object, ...]]]:  # Any: an object of that type
-    values = attrgetter(*(f.name for f in fields(kind)))
-    return lambda item: (kind, values(item))
-
-
-# Of what pages hold most: a frozen dataclass with slots pickles itself in Python, and takes three times as long.
-_REDUCERS: dict[type, Callable[[Any], tuple[type, tuple[object, ...]]]] = {
-    kind: _reducer(kind) for kind in (Box, Line, TableCell, Vector)
-}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from rag.parse.content import single_spaced
+from rag.sent import Sent
 
 MAX_SPAN = 200  # rows or columns: a larger one is a mistake or an attack, not a table
 
@@ -19,7 +20,7 @@ _BREAK = re.compile(r"<br\s*/?>")
 
 
 @dataclass(frozen=True, slots=True)
-class TableCell:
+class TableCell(Sent):
     """One cell. A line break in its text is one that its author meant, not one of the page's width."""
 
     row: int

@@ -15,7 +15,7 @@ from rag.config import ParseConfig
 from rag.data import Document, RawDocument
 from rag.errors import ParseError, RagError
 from rag.parse.pages import Found, PageParser, PageWork, is_out_of_memory
-from rag.parse.slices import Begun, Done, Progress, Slice, pack
+from rag.parse.slices import Begun, Done, Progress, Slice
 
 _GRACE_SECONDS = 10  # after the limit of the clock, which the parent enforces; then the parent must be gone
 _SLICE_SECONDS = 10.0  # of a slice beside its pages: with the first picture models are loaded
@@ -81,7 +81,7 @@ class _SlicedWork(PageWork):
         first = 0
         while first < num_pages:
             if packed := self._progress.found.pop((step, first), b""):
-                found = pickle.loads(packed)  # made by `pack` in another process of this parser
+                found = pickle.loads(packed)  # another process of this parser made it
                 yield from found
             else:
                 part = Slice(step, first, min(first + pages_per_slice, num_pages))
@@ -90,7 +90,7 @@ class _SlicedWork(PageWork):
                 for at in range(part.first, part.end):
                     found.append(self._one_page(at, num_pages, find))
                     yield found[-1]
-                self._connection.send(Done(part, pack(found), self.lost))
+                self._connection.send(Done(part, pickle.dumps(found, pickle.HIGHEST_PROTOCOL), self.lost))
             first += len(found)
         self._begin_rest()
 

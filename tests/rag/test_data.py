@@ -1,12 +1,9 @@
-"""What stands for a chunk in both indexes, and what goes between processes."""
-
-import pickle
+"""What stands for a chunk in both indexes."""
 
 import pytest
 
-from rag.data import Candidate, FirstStageScores, embedded_text
+from rag.data import embedded_text
 from rag.parse.table import TableCell, render_html, table_of_flow
-from tests.rag.index.factories import make_chunk
 
 
 @pytest.mark.parametrize(
@@ -38,10 +35,3 @@ def test_a_table_in_html_is_its_cells_alone() -> None:
 def test_tags_in_prose_and_code_stay() -> None:
     text = "Write <tr> for a row:\n```\n  <tr><td>x</td></tr>\n```"
     assert embedded_text("", (), text) == text
-
-
-def test_what_goes_between_processes_comes_out_as_it_went_in() -> None:
-    chunk = make_chunk("text", "doc", groups=("staff",))
-    candidate = Candidate(chunk.id, 0.5, "dense")
-    for sent in (chunk, candidate, FirstStageScores(0.5, 2.0)):
-        assert pickle.loads(pickle.dumps(sent)) == sent

@@ -16,6 +16,7 @@ from typing import Any
 import pymupdf
 
 from rag.data import Box
+from rag.sent import Sent
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ _PRESSED = re.compile(r"[^\W\d_]{24,}")  # several words that a justified line p
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Line(Sent):
     """A piece of text on one line, as the PDF draws it: a line of prose, or one cell of a table's row."""
 
     text: str
@@ -89,7 +90,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Vector:
+class Vector(Sent):
     """The box of one drawn path or of a straight part of it, in the reading frame."""
 
     box: Box

@@ -1,20 +1,4 @@
-import pickle
-
-from rag.data import Box
-from rag.parse.pdf.text_layer import Line, Vector
-from rag.parse.slices import Begun, Done, Progress, Slice, pack
-from rag.parse.table import TableCell
-
-
-def test_what_was_found_comes_back_equal() -> None:
-    box = Box(0.1, 2.0, 1 / 3, 4.0)
-    found = [
-        None,
-        Line("text \ud800", box, 9.5, True, lead="te"),
-        Vector(box, True, False, 3, 0.5),
-        TableCell(1, 2, "x"),
-    ]
-    assert pickle.loads(pack(found)) == found
+from rag.parse.slices import Begun, Done, Progress, Slice
 
 
 def test_a_slice_of_several_pages_is_tried_again_and_a_page_that_fails_alone_is_lost() -> None:
