@@ -82,9 +82,9 @@ def _first_tokens(outcomes: Sequence[Outcome]) -> list[float]:
 
 
 def _per_token(outcomes: Sequence[Outcome]) -> list[float]:
-    """Milliseconds per piece of text after the first; the engine streams a token a piece."""
+    """Milliseconds per token of the model's after the first piece, which the engine sends with its first tokens."""
     generating = [stage for outcome in outcomes for stage in outcome.stages if stage.name == "generate"]
-    return [stage.wall_ms / (stage.counts["pieces"] - 1) for stage in generating if stage.counts.get("pieces", 0) > 1]
+    return [stage.wall_ms / (stage.counts["tokens"] - 1) for stage in generating if stage.counts.get("tokens", 0) > 1]
 
 
 def transport_ms(outcomes: Sequence[Outcome]) -> list[float]:

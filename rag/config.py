@@ -346,6 +346,9 @@ class RerankConfig(Section):
     dense_weight: float = Field(1.0, ge=0.0, description="Weight of the dense score.")
     bm25_weight: float = Field(0.8, ge=0.0, description="Weight of the BM25 score.")
     model_weight: float = Field(1.0, ge=0.0, description="Weight of the reranker's own score.")
+    feedback_weight: float = Field(
+        1.0, ge=0.0, description="Weight of the likeness to the candidates that the scores above put first."
+    )
     identifier_weight: float = Field(
         3.0, ge=0.0, description="Added for holding all of the question's identifiers; in standard deviations."
     )

@@ -270,6 +270,7 @@ class FirstStageScores(Sent):
 
     dense: float
     bm25: float
+    vector: bytes = field(default=b"", repr=False)  # the chunk's own, in float16; empty: not at hand
 
 
 @dataclass(frozen=True, slots=True)

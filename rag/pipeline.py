@@ -426,14 +426,15 @@ class Pipeline:
             first = await _next_within(pieces, limits.first_token_s, "first_token")
         try:
             with recorder.span("generate") as span:
-                piece = first
+                piece, written = first, ""
                 deadline = asyncio.get_running_loop().time() + limits.answer_s
                 while piece is not None and not (stream.looping or stream.lost):
-                    span.counts["pieces"] = span.counts.get("pieces", 0) + 1
+                    written += piece
                     for part in stream.feed(piece):
                         yield _event(part)
                     left_s = deadline - asyncio.get_running_loop().time()
                     piece = await _next_within(pieces, left_s, "generate")
+                span.counts["tokens"] = sum(self._stages.count_tokens([written])) if written else 0
             for part in stream.close():
                 yield _event(part)
         finally:

@@ -324,8 +324,8 @@ class _Look:
     def _terms(self) -> dict[ChunkId, str]:
         """What each part of the ranking adds to the score of each reranked chunk, in words.
 
-        The cross-encoder's part is what is left over: its logit is not in the trace. Empty where a first-stage score
-        is not known.
+        What is left over is the reranker's part, whose logit is not in the trace, and that of the feedback. Empty where
+        a first-stage score is not known.
         """
         chunks, first = self.corpus.reranked, self.standings.first_stage()
         ids = [chunk_id for chunk_id, _ in self.trace.reranked]
@@ -339,7 +339,7 @@ class _Look:
         named = combined_scores(scores, None, _only(rerank, "identifier_weight"), shares)
         rows = zip(self.trace.reranked, dense, bm25, named, strict=True)
         return {
-            chunk_id: f"dense {d:+.2f}, bm25 {b:+.2f}, identifiers {i:+.2f}, model {score - d - b - i:+.2f}"
+            chunk_id: f"dense {d:+.2f}, bm25 {b:+.2f}, identifiers {i:+.2f}, the rest {score - d - b - i:+.2f}"
             for (chunk_id, score), d, b, i in rows
         }
 
@@ -403,7 +403,7 @@ def _unranked(leg: str, standings: Standings) -> str:
 
 def _only(config: RerankConfig, weight: str) -> RerankConfig:
     """The configuration with this weight and no other."""
-    weights = ("dense_weight", "bm25_weight", "model_weight", "identifier_weight")
+    weights = ("dense_weight", "bm25_weight", "model_weight", "feedback_weight", "identifier_weight")
     return config.model_copy(update={name: 0.0 for name in weights if name != weight})
 
 

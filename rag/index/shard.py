@@ -186,9 +186,10 @@ class _LiveSegment:
         rows = np.union1d(dense_rows, bm25_rows)
         ids: list[ChunkId] = self.chunks.column("id").take(pa.array(rows)).to_pylist()
         id_of = dict(zip(rows.tolist(), ids, strict=True))
-        both = zip(
+        columns = zip(
             self._segment.dense.scores(query.vector, rows).tolist(),
             self._segment.lexical.scores_of(terms, rows).tolist(),
+            self._segment.dense.packed(rows),
             strict=True,
         )
         return ShardCandidates(
@@ -201,7 +202,7 @@ class _LiveSegment:
                 Candidate(id_of[row], score, "bm25")
                 for row, score in zip(bm25_rows.tolist(), bm25_scores.tolist(), strict=True)
             ),
-            scores={name: FirstStageScores(*scores) for name, scores in zip(ids, both, strict=True)},
+            scores={name: FirstStageScores(*scores) for name, scores in zip(ids, columns, strict=True)},
             compute_ms=0.0,
             strategy=strategy,
         )

@@ -1,11 +1,19 @@
-"""The final ranking: first-stage scores and the cross-encoder's logit, brought to one scale and added."""
+"""The final ranking: first-stage scores and the reranker's logit, brought to one scale and added, and then how near a
+candidate lies to those that come first."""
 
 import math
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from rag.config import RerankConfig
 from rag.data import Candidate, FirstStageScores
 from rag.ids import ChunkId
+
+_NUM_FEEDBACK = 8  # candidates that stand for what is looked for
+_DECIMALS = 9  # far below what float16 vectors tell, far above what the order of a sum does
+_TINY = 1e-12
 
 
 def combined_scores(
@@ -19,6 +27,8 @@ def combined_scores(
     Who asks for ERR_6407 wants the passage that names it: to an encoder all error codes look alike, so the share of
     the query's identifiers that a candidate holds is added as it is, where it is given.
 
+    Where every candidate has its vector, what resembles the best of them gains by `feedback_weight`.
+
     `logits` is None where the reranker gave none in time; the first stage then ranks alone. A score on which all
     candidates agree adds nothing. The scores do not depend on the order of the candidates.
     """
@@ -31,7 +41,34 @@ def combined_scores(
     standardised = [[weight * value for value in standard_scores(values)] for weight, values in terms]
     if identifier_shares is not None:
         standardised.append([config.identifier_weight * share for share in identifier_shares])
-    return [math.fsum(parts) for parts in zip(*standardised, strict=True)]
+    total = [math.fsum(parts) for parts in zip(*standardised, strict=True)]
+    if not config.feedback_weight or not all(scores.vector for scores in first):
+        return total
+    near = standard_scores(feedback_scores([scores.vector for scores in first], total))
+    return [score + config.feedback_weight * nearness for score, nearness in zip(total, near, strict=True)]
+
+
+def feedback_scores(vectors: Sequence[bytes], liked: Sequence[float]) -> list[float]:
+    """How near each candidate lies to the best of them, in [-1, 1]: pseudo-relevance feedback on the encoder's vectors.
+
+    `liked` is what is known of each so far. The best few, each with the weight exp(liked), stand for what is looked
+    for; what all candidates have in common is taken out of their vectors first.
+
+    Source: Rocchio, Relevance Feedback in Information Retrieval, 1971.
+    """
+    if len(vectors) < 2:
+        return [0.0] * len(vectors)
+    rows = np.stack([np.frombuffer(vector, dtype=np.float16) for vector in vectors]).astype(np.float64)
+    rows = _unit(np.round(rows - rows.mean(axis=0), _DECIMALS))
+    known = np.asarray(liked)
+    last_of_best = np.sort(known)[-min(_NUM_FEEDBACK, len(known))]  # with all that are its equals
+    weights = np.where(known >= last_of_best, np.exp(known - known.max()), 0.0)
+    return [float(score) for score in np.round(rows @ _unit(weights @ rows), _DECIMALS)]
+
+
+def _unit(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    unit: npt.NDArray[np.float64] = rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), _TINY)
+    return unit
 
 
 def standard_scores(values: Sequence[float]) -> list[float]:

@@ -15,7 +15,7 @@ STAGES = [
     {"name": "guard", "start_ms": 0.0, "wall_ms": 1.0, "compute_ms": 1.0, "counts": {}},
     {"name": "search", "start_ms": 1.0, "wall_ms": 8.0, "compute_ms": 5.0, "counts": {"fused": 30}},
     {"name": "first_token", "start_ms": 20.0, "wall_ms": 100.0, "compute_ms": 100.0, "counts": {}},
-    {"name": "generate", "start_ms": 120.0, "wall_ms": 190.0, "compute_ms": 190.0, "counts": {"pieces": 20}},
+    {"name": "generate", "start_ms": 120.0, "wall_ms": 190.0, "compute_ms": 190.0, "counts": {"tokens": 20}},
 ]
 SOURCE = {"number": 1, "chunk_id": "c1", "document_id": "0" * 32, "uri": "a.md", "title": "A", "quote": "text of c1"}
 FOUND = {"chunk_id": "c1", "document_id": "0" * 32, "uri": "a.md", "title": "A", "text": "text of c1", "score": 1.0}

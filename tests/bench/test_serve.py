@@ -15,7 +15,7 @@ def make_outcome(total_ms: float, *stages: Stage, first_text_ms: float | None = 
 
 SEARCH = Stage(name="search", start_ms=10.0, wall_ms=8.0, compute_ms=5.0)
 FIRST_TOKEN = Stage(name="first_token", start_ms=20.0, wall_ms=100.0, compute_ms=100.0)
-GENERATE = Stage(name="generate", start_ms=120.0, wall_ms=190.0, compute_ms=190.0, counts={"pieces": 20})
+GENERATE = Stage(name="generate", start_ms=120.0, wall_ms=190.0, compute_ms=190.0, counts={"tokens": 20})
 
 
 def test_the_rest_of_a_stage_is_its_wall_time_without_its_computing() -> None:

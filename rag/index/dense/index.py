@@ -80,6 +80,10 @@ class DenseIndex:
         """The stored vector of one row, as float32."""
         return widened(self._vectors[row])
 
+    def packed(self, rows: Rows) -> list[bytes]:
+        """The vector of each row in float16, as most are stored."""
+        return [vector.tobytes() for vector in self._vectors[rows].astype(np.float16, copy=False)]
+
     def scores(self, query: Vector, rows: Rows) -> Scores:
         """The exact score of each row."""
         return exact_scores(self._vectors, rows, query)

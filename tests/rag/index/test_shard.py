@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag.config import IndexConfig, PlanConfig, RagConfig, SearchConfig
-from rag.data import Chunk, EncodedQuery, FirstStageScores, MetadataFilter, Principal, SearchResult, Vector, Vectors
+from rag.data import Chunk, EncodedQuery, MetadataFilter, Principal, SearchResult, Vector, Vectors
 from rag.errors import IndexDamaged, IndexMismatch, ModelError, NotFound
 from rag.ids import ChunkId, VersionId
 from rag.index.analysis import Analyzer
@@ -194,14 +194,16 @@ def test_words_that_no_chunk_holds_propose_nothing(config: RagConfig) -> None:
 def test_both_scores_of_every_candidate_are_given(config: RagConfig) -> None:
     chunks = [make_chunk("vpn access", "a"), make_chunk("laptop", "b"), make_chunk("vpn", "c")]
     shard, version = opened(config, chunks, num_segments=2)
-    full = shard.search(make_query(version, "vpn"), 3, 3)
-    narrow = shard.search(make_query(version, "vpn"), 1, 1)
+    query = make_query(version, "vpn")
+    full, narrow = shard.search(query, 3, 3), shard.search(query, 1, 1)
     assert set(narrow.scores) == {candidate.chunk_id for candidate in (*narrow.dense, *narrow.bm25)}
     assert all(full.scores[chunk_id] == scores for chunk_id, scores in narrow.scores.items())
     assert {name: scores.dense for name, scores in full.scores.items()} == {
         candidate.chunk_id: candidate.score for candidate in full.dense
     }
-    assert full.scores[chunks[1].id] == FirstStageScores(full.scores[chunks[1].id].dense, 0.0)
+    other = full.scores[chunks[1].id]
+    assert other.bm25 == 0.0
+    assert np.frombuffer(other.vector, np.float16) @ query.vector == pytest.approx(other.dense, abs=1e-2)
     assert narrow.compute_ms > 0
 
 

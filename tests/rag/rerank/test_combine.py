@@ -1,6 +1,7 @@
 import math
 import statistics
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from rag.config import RerankConfig
 from rag.data import FirstStageScores
 from rag.ids import ChunkId
-from rag.rerank.combine import combined_scores, rank_candidates, standard_scores
+from rag.rerank.combine import combined_scores, feedback_scores, rank_candidates, standard_scores
 from rag.rerank.identifiers import identifier_shares
 
 CONFIG = RerankConfig(dense_weight=1.0, bm25_weight=0.5, model_weight=0.2)
@@ -97,3 +98,44 @@ def test_a_candidate_that_names_the_questions_identifier_comes_first() -> None:
     scores = combined_scores(first, [0.3, 0.2, -0.1], CONFIG, shares)
     assert max(scores) == scores[2]
     assert identifier_shares("The robot is late.", passages) == [0.0, 0.0, 0.0]
+
+
+def _with_vector(dense: float, *vector: float) -> FirstStageScores:
+    return FirstStageScores(dense, 0.0, np.asarray(vector, dtype=np.float16).tobytes())
+
+
+def test_what_resembles_the_best_gains() -> None:
+    first = [_with_vector(0.9, 1, 0, 0), _with_vector(0.5, 0.8, 0.6, 0), _with_vector(0.5, 0, 0.6, 0.8)]
+    alike, other = combined_scores(first, None, CONFIG)[1:]
+    assert alike > other
+    without = CONFIG.model_copy(update={"feedback_weight": 0.0})
+    assert combined_scores(first, None, without)[1] == combined_scores(first, None, without)[2]
+
+
+def test_without_every_vector_there_is_no_feedback() -> None:
+    first = [_with_vector(0.9, 1, 0, 0), FirstStageScores(0.5, 0.0), _with_vector(0.4, 0, 0, 1)]
+    assert combined_scores(first, None, CONFIG) == standard_scores([0.9, 0.5, 0.4])
+
+
+def test_only_the_best_stand_for_what_is_looked_for() -> None:
+    vectors = [np.asarray(v, dtype=np.float16).tobytes() for v in ([1, 0], [-1, 0])]
+    liked = [5.0] * 8 + [4.0]
+    scores = feedback_scores([vectors[0]] * 8 + [vectors[1]], liked)
+    assert scores == [1.0] * 8 + [-1.0]
+    assert feedback_scores(vectors[:1], [1.0]) == [0.0]
+    assert feedback_scores([vectors[0]] * 3, [1.0, 2.0, 3.0]) == [0.0] * 3  # nothing tells them apart
+
+
+@given(
+    rows=st.lists(st.tuples(st.floats(0, 1), st.lists(st.integers(-8, 8), min_size=3, max_size=3)), max_size=12),
+    data=st.data(),
+)
+def test_feedback_does_not_depend_on_the_order_of_the_candidates(
+    rows: list[tuple[float, list[int]]], data: st.DataObject
+) -> None:
+    def combined(order: list[int]) -> dict[int, float]:
+        vectors = [np.asarray(rows[place][1], dtype=np.float16).tobytes() for place in order]
+        return dict(zip(order, feedback_scores(vectors, [rows[place][0] for place in order]), strict=True))
+
+    shuffled = combined(data.draw(st.permutations(range(len(rows)))))
+    assert shuffled == pytest.approx(combined(list(range(len(rows)))), abs=1e-6)
