@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from rag.data import Chunk, Vector, Vectors
 from rag.errors import NotFound
 from rag.ids import ChunkId, VersionId
-from rag.index.files import reading
+from rag.index.files import mapped_array
 from rag.index.manifest import Manifest, SegmentEntry
 from rag.index.row_flags import row_flags
 from rag.index.segment import VECTORS, SegmentInfo, open_chunks, read_vectors
@@ -54,10 +54,7 @@ def read_chunks(
 
 def stored_vectors(store: IndexStore, info: SegmentInfo, rows: Rows) -> Vectors:
     """The vectors of the rows, as float32."""
-    path = store.segment(info) / VECTORS
-    with reading(path):
-        stored = np.load(path, mmap_mode="r")
-        return np.asarray(stored[rows], np.float32)
+    return np.asarray(mapped_array(store.segment(info) / VECTORS)[rows], np.float32)
 
 
 def vectors_by_chunk_id(

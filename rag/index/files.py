@@ -2,14 +2,20 @@
 
 import hashlib
 import os
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
 from rag.errors import IndexDamaged
+
+_parsing_header = threading.Lock()
 
 
 class Record(BaseModel):
@@ -62,6 +68,16 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except (OSError, ValueError, KeyError, IndexError, RuntimeError) as error:  # arrow's errors are ValueErrors
         raise IndexDamaged(path, f"not readable: {error}") from error
+
+
+def mapped_array(path: Path) -> npt.NDArray[Any]:  # Any: the dtype that the file says
+    """The array in a .npy file, mapped into memory; a plain one, since a numpy.memmap is slow to give rows.
+
+    Safe to call from several threads. Raises IndexDamaged.
+    """
+    # numpy parses the header with `ast`, which fails now and then in Python 3.11 where two threads are at it.
+    with reading(path), _parsing_header:
+        return np.asarray(np.load(path, mmap_mode="r"))
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,7 @@ import pyarrow as pa
 
 from rag.config import LexicalIndexConfig
 from rag.index.access import RowMask
-from rag.index.files import reading
+from rag.index.files import mapped_array, reading
 from rag.index.postings import add_impacts, best_listed_sums, best_sums
 from rag.index.selection import Rows, Scores
 from rag.index.statistics import CorpusStatistics
@@ -88,11 +87,7 @@ def open_term_frequencies(directory: Path) -> TermFrequencies:
     with reading(path):
         column = pa.ipc.open_file(pa.memory_map(str(path))).read_all().column("term")
         vocabulary = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
-    arrays: dict[str, npt.NDArray[Any]] = {}  # Any: each has the dtype that _ARRAYS gives it
-    for name in _ARRAYS:
-        path = directory / f"{name}.npy"
-        with reading(path):
-            arrays[name] = np.asarray(np.load(path, mmap_mode="r"))
+    arrays = {name: mapped_array(directory / f"{name}.npy") for name in _ARRAYS}
     return TermFrequencies(vocabulary=vocabulary, **arrays)
 
 

@@ -23,7 +23,7 @@ from rag.index.analysis import Analyzer
 from rag.index.dense.build import Calibration
 from rag.index.dense.index import DenseIndex, open_dense_index, write_dense_index
 from rag.index.dense.vectors import StoredVectors, store_vectors
-from rag.index.files import FileInfo, Record, check_file, checksum_file, reading, sync, temporary_sibling
+from rag.index.files import FileInfo, Record, check_file, checksum_file, mapped_array, reading, sync, temporary_sibling
 from rag.index.lexical import BM25, count_terms, open_term_frequencies, write_term_frequencies
 from rag.index.statistics import CorpusStatistics
 from rag.tables import chunks_to_table
@@ -185,7 +185,5 @@ def _repair(temporary: Path, target: Path, info: SegmentInfo) -> None:
 
 
 def _open_vectors(directory: Path) -> StoredVectors:
-    with reading(directory / VECTORS):
-        # Still mapped, but a plain array: reading rows of a numpy.memmap costs more than the rows.
-        vectors: StoredVectors = np.asarray(np.load(directory / VECTORS, mmap_mode="r"))
-        return vectors
+    vectors: StoredVectors = mapped_array(directory / VECTORS)
+    return vectors
