@@ -6,7 +6,9 @@ on other documents, this takes what it needs to know of a corpus from the candid
 
 Source: Khattab and Zaharia, SIGIR 2020 (the sum of maximal similarities). Different here: what all candidates have in
 common is taken out of the states, tokens that few candidates hold weigh more, and a candidate shares in the score of
-those it resembles (the cluster hypothesis: van Rijsbergen, 1979).
+those it resembles (the cluster hypothesis: van Rijsbergen, 1979). Beside that count how sharply tokens are met, tokens
+that stand together as in the question (Metzler and Croft, SIGIR 2005), and those at the passage's beginning, where
+titles and headings are.
 """
 
 import math
@@ -14,6 +16,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -26,11 +29,16 @@ from rag.embed.bert_int8 import Floats, Int8Bert
 from rag.embed.forward import pick_device, pick_engine, quiet_loading
 from rag.embed.torch_encoder import TorchEncoder
 from rag.errors import ModelError
+from rag.rerank.combine import standard_scores
 
 NUM_NEIGHBOURS = 5
 _TINY = np.finfo(np.float32).tiny
 _DECIMALS = 9  # of a cosine: far below what float32 states tell, far above what the order of a sum does
 _LEAST_LIKENESS = 1e-3  # of a neighbour: their weights never add up to nothing
+# What is added to the score, in its standard deviations for one of their own.
+_SHARP_WEIGHT, _TOGETHER_WEIGHT, _BEGINNING_WEIGHT = 0.4, 0.2, 0.2
+_WINDOW = 8  # tokens within which two of the question's are together
+_BEGINNING = 16  # tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +142,8 @@ class PassageCache:
 
 
 def late_interaction(question: TokenStates, passages: Sequence[TokenStates]) -> list[float]:
-    """The scores of a question's passages, at least one: the mean of each one's own and of its neighbours'.
+    """The scores of a question's passages, at least one: the mean of each one's own and of its neighbours', and what
+    the sharpness and the places of the matches add to it.
 
     A passage's own score is the mean over the question's tokens, by their rarity among the passages, of the largest
     cosine to a token of the passage. Zeros for a question without tokens.
@@ -144,12 +153,13 @@ def late_interaction(question: TokenStates, passages: Sequence[TokenStates]) -> 
     pooled = np.stack([_mean(passage.states) for passage in passages])
     common = pooled.mean(axis=0)
     wanted, weights = _unit(question.states - common), rarities(question.ids, passages)
-    own = np.asarray(
+    met = np.asarray(
         [
-            float(_cosines(wanted, _unit(passage.states - common)).max(axis=1) @ weights) if passage.ids else 0.0
+            _cosines(wanted, _unit(passage.states - common)).max(axis=1) if passage.ids else np.zeros(len(question.ids))
             for passage in passages
         ]
     )
+    own = np.asarray([float(row @ weights) for row in met])
     if len(passages) == 1:
         return [float(own[0])]
     directions = _unit(pooled - common)
@@ -158,7 +168,45 @@ def late_interaction(question: TokenStates, passages: Sequence[TokenStates]) -> 
     nearest = np.argsort(-likeness, axis=1, kind="stable")[:, : min(NUM_NEIGHBOURS, len(passages) - 1)]
     shares = np.maximum(np.take_along_axis(likeness, nearest, axis=1), _LEAST_LIKENESS)
     of_neighbours = (own[nearest] * shares).sum(axis=1) / shares.sum(axis=1)
-    return [float(score) for score in (own + of_neighbours) / 2]
+    scores = (own + of_neighbours) / 2
+    added = (
+        (_SHARP_WEIGHT, [float(row @ weights) for row in np.clip(met, 0.0, 1.0) ** 3]),
+        (_TOGETHER_WEIGHT, together(question.ids, weights, passages)),
+        (_BEGINNING_WEIGHT, [_held(question.ids, weights, passage.ids[:_BEGINNING]) for passage in passages]),
+    )
+    deviation = float(scores.std())
+    for weight, values in added:
+        scores = scores + weight * deviation * np.asarray(standard_scores(values))
+    return [float(score) for score in scores]
+
+
+def together(ids: Sequence[int], weights: Floats, passages: Sequence[TokenStates]) -> list[float]:
+    """How often neighbours in the question stand near each other in each passage, by their weights; more occurrences
+    add less and less, and less in longer passages, as in BM25."""
+    mean_length = math.fsum(len(passage.ids) for passage in passages) / len(passages)
+    pairs = [
+        (one, other, float(weights[place] + weights[place + 1]) / 2)
+        for place, (one, other) in enumerate(pairwise(ids))
+        if one != other
+    ]
+    found = []
+    for passage in passages:
+        row = np.asarray(passage.ids)
+        places = {token: np.flatnonzero(row == token) for token in set(ids)}
+        damping = 0.25 + 0.75 * len(row) / max(mean_length, 1.0)
+        total = 0.0
+        for one, other, weight in pairs:
+            apart = np.abs(places[one][:, None] - places[other][None, :])
+            count = int((apart <= _WINDOW).any(axis=1).sum()) if apart.size else 0
+            total += weight * 2 * count / (count + damping)
+        found.append(total)
+    return found
+
+
+def _held(ids: Sequence[int], weights: Floats, tokens: Sequence[int]) -> float:
+    """The share of the question's weight that is among the tokens."""
+    present = set(tokens)
+    return math.fsum(float(weight) for token, weight in zip(ids, weights, strict=True) if token in present)
 
 
 def rarities(ids: Sequence[int], passages: Sequence[TokenStates]) -> Floats:

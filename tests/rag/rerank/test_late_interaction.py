@@ -13,6 +13,7 @@ from rag.rerank.late_interaction import (
     TokenStates,
     late_interaction,
     rarities,
+    together,
 )
 from tests.tiny_models import tiny_encoder
 
@@ -131,3 +132,30 @@ def test_the_threads_of_matrix_products_do_not_show_in_the_scores() -> None:
         with threadpool_limits(threads, user_api="blas"):
             found.append(late_interaction(question, passages))
     assert found[0] == found[1]
+
+
+def test_tokens_that_stand_together_as_in_the_question_count() -> None:
+    weights = np.full(2, 0.5, dtype=np.float32)
+    near, far, one_alone, swapped = (
+        TokenStates(ids, np.zeros((len(ids), 2), np.float32))
+        for ids in ((7, 8, *[0] * 18), (7, *[0] * 18, 8), (7, *[0] * 19), (*[0] * 18, 8, 7))
+    )
+    scores = together((7, 8), weights, [near, far, one_alone, swapped])
+    assert scores[0] == scores[3] > 0.0
+    assert scores[1] == scores[2] == 0.0
+    assert together((7, 7), weights, [near]) == [0.0]
+    twice = TokenStates((7, 8, *[0] * 10, 7, 8, *[0] * 6), np.zeros((20, 2), np.float32))
+    assert scores[0] < together((7, 8), weights, [near, twice])[1] < 2 * scores[0]
+
+
+def test_a_match_at_the_beginning_counts_more() -> None:
+    draw = np.random.default_rng(0)
+    states = {token: draw.standard_normal(8).astype(np.float32) for token in range(40)}
+    question = TokenStates((1,), np.stack([states[1]]))
+    others = list(range(2, 32))
+
+    def passage(ids: list[int]) -> TokenStates:
+        return TokenStates(tuple(ids), np.stack([states[token] for token in ids]))
+
+    first, last, without = late_interaction(question, [passage([1, *others]), passage([*others, 1]), passage(others)])
+    assert first > last > without
