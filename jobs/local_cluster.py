@@ -61,7 +61,7 @@ def ray_environment() -> dict[str, str]:
         "RAY_USAGE_STATS_ENABLED": "0",
         # A question takes several hops between replicas. Their code is asynchronous and leaves computing to threads, so
         # it needs no event loop of its own, and gRPC between replicas is quicker than calls of actors. HAProxy hands
-        # requests straight to the gateway's own server: Serve's proxy adds 6 ms on two cores.
+        # requests straight to the gateway's own server: Serve's Python proxy is a hop more.
         "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
         "RAY_SERVE_RUN_ROUTER_IN_SEPARATE_LOOP": "0",
         "RAY_SERVE_USE_GRPC_BY_DEFAULT": "1",
