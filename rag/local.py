@@ -13,7 +13,7 @@ from rag.index.manifest import check_compatible, with_encoder_of
 from rag.index.shard import LocalShard, open_shard
 from rag.index.store import open_store
 from rag.parts import build_embedder, build_generator, build_generator_token_counter, build_reranker
-from rag.pipeline import Pipeline, Timed
+from rag.pipeline import Pipeline, Timed, ms_since
 from rag.protocols import Embedder, Generator, Reranker, Shard, TokenCounter
 from rag.rewrite.follow_up import QuestionRewriter
 
@@ -30,7 +30,7 @@ class InProcessShard:
     async def fetch(self, query: EncodedQuery, chunk_ids: Sequence[ChunkId], neighbours: int = 0) -> Timed[list[Chunk]]:
         started = time.perf_counter()
         chunks = await asyncio.to_thread(self._shard.fetch, query, chunk_ids, neighbours)
-        return Timed(chunks, _ms_since(started))
+        return Timed(chunks, ms_since(started))
 
 
 class NoGenerator:
@@ -74,12 +74,12 @@ class LocalStages:
     async def encode(self, text: str) -> Timed[Vector]:
         started = time.perf_counter()
         vectors = await asyncio.to_thread(self._embedder.embed_queries, [text])
-        return Timed(vectors[0], _ms_since(started))
+        return Timed(vectors[0], ms_since(started))
 
     async def rerank(self, query: str, passages: Sequence[str]) -> Timed[list[float]]:
         started = time.perf_counter()
         logits = await asyncio.to_thread(self._reranker.score, query, passages)
-        return Timed(logits, _ms_since(started))
+        return Timed(logits, ms_since(started))
 
 
 def local_pipeline(config: RagConfig) -> Pipeline:
@@ -109,7 +109,3 @@ def open_shards(config: RagConfig, version: VersionId) -> list[LocalShard]:
     manifest = open_store(config).manifest(version)
     check_compatible(manifest, config)
     return [open_shard(config.index_root, version, shard, config) for shard in range(manifest.num_shards)]
-
-
-def _ms_since(started: float) -> float:
-    return (time.perf_counter() - started) * 1e3

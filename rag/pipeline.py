@@ -225,7 +225,7 @@ class Pipeline:
             started = time.perf_counter()
             found, missing = _split_answers(answers)
             result = combine(found, missing, config, k_rerank)
-            span.compute_ms = result.compute_ms + _ms_since(started)
+            span.compute_ms = result.compute_ms + ms_since(started)
             span.counts.update(dense=len(result.dense), bm25=len(result.bm25), fused=len(result.fused))
             span.counts.update(Counter(f"shards searched by {part.strategy}" for part in found))
         return found, result
@@ -284,7 +284,7 @@ class Pipeline:
             scores = combined_scores(first, logits, self._config.rerank, named)
             ids = [chunk.id for chunk in chunks]
             ranked = rank_candidates(ids, scores)
-            span.compute_ms = compute_ms + _ms_since(started)
+            span.compute_ms = compute_ms + ms_since(started)
         return tuple(ranked), None if logits is None else dict(zip(ids, logits, strict=True)), missing
 
     async def prompt(self, question: Question, retrieval: Retrieval, recorder: SpanRecorder) -> Prompt:
@@ -306,7 +306,7 @@ class Pipeline:
                 config,
                 self._config.rerank.k_passages,
             )
-            span.compute_ms = fetch_ms + _ms_since(started)
+            span.compute_ms = fetch_ms + ms_since(started)
             span.counts["passages"] = len(assembly.passages)
         turns = self._config.rewrite.max_history_turns
         recent = replace(question, history=question.history[-turns:] if turns else ())
@@ -553,7 +553,8 @@ def _split_answers(
     return found, missing
 
 
-def _ms_since(started: float) -> float:
+def ms_since(started: float) -> float:
+    """Milliseconds since a moment of `time.perf_counter`."""
     return (time.perf_counter() - started) * 1e3
 
 

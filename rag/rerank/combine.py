@@ -3,6 +3,7 @@ candidate lies to those that come first."""
 
 import math
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,10 @@ from rag.data import Candidate, FirstStageScores
 from rag.ids import ChunkId
 
 _NUM_FEEDBACK = 8  # candidates that stand for what is looked for
-_DECIMALS = 9  # far below what float16 vectors tell, far above what the order of a sum does
-_TINY = 1e-12
+DECIMALS = 9  # of a cosine: far below what vectors in float16 or float32 tell, far above what the order of a sum does
+_TINY = np.finfo(np.float32).tiny
+
+Real = TypeVar("Real", np.float32, np.float64)
 
 
 def combined_scores(
@@ -59,16 +62,18 @@ def feedback_scores(vectors: Sequence[bytes], liked: Sequence[float]) -> list[fl
     if len(vectors) < 2:
         return [0.0] * len(vectors)
     rows = np.stack([np.frombuffer(vector, dtype=np.float16) for vector in vectors]).astype(np.float64)
-    rows = _unit(np.round(rows - rows.mean(axis=0), _DECIMALS))
+    rows = unit(np.round(rows - rows.mean(axis=0), DECIMALS))
     known = np.asarray(liked)
     last_of_best = np.sort(known)[-min(_NUM_FEEDBACK, len(known))]  # with all that are its equals
     weights = np.where(known >= last_of_best, np.exp(known - known.max()), 0.0)
-    return [float(score) for score in np.round(rows @ _unit(weights @ rows), _DECIMALS)]
+    return [float(score) for score in np.round(rows @ unit(weights @ rows), DECIMALS)]
 
 
-def _unit(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    unit: npt.NDArray[np.float64] = rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), _TINY)
-    return unit
+def unit(rows: npt.NDArray[Real]) -> npt.NDArray[Real]:
+    """Each vector of the last axis with length 1, in its own precision; zeros stay zeros."""
+    lengths = np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), _TINY)
+    scaled: npt.NDArray[Real] = rows / lengths
+    return scaled
 
 
 def standard_scores(values: Sequence[float]) -> list[float]:

@@ -29,11 +29,9 @@ from rag.embed.bert_int8 import Floats, Int8Bert
 from rag.embed.forward import pick_device, pick_engine, quiet_loading
 from rag.embed.torch_encoder import TorchEncoder
 from rag.errors import ModelError
-from rag.rerank.combine import standard_scores
+from rag.rerank.combine import DECIMALS, standard_scores, unit
 
 NUM_NEIGHBOURS = 5
-_TINY = np.finfo(np.float32).tiny
-_DECIMALS = 9  # of a cosine: far below what float32 states tell, far above what the order of a sum does
 _LEAST_LIKENESS = 1e-3  # of a neighbour: their weights never add up to nothing
 # What is added to the score, in its standard deviations for one of their own.
 _SHARP_WEIGHT, _TOGETHER_WEIGHT, _BEGINNING_WEIGHT = 0.4, 0.2, 0.2
@@ -152,17 +150,17 @@ def late_interaction(question: TokenStates, passages: Sequence[TokenStates]) -> 
         return [0.0] * len(passages)
     pooled = np.stack([_mean(passage.states) for passage in passages])
     common = pooled.mean(axis=0)
-    wanted, weights = _unit(question.states - common), rarities(question.ids, passages)
+    wanted, weights = unit(question.states - common), rarities(question.ids, passages)
     met = np.asarray(
         [
-            _cosines(wanted, _unit(passage.states - common)).max(axis=1) if passage.ids else np.zeros(len(question.ids))
+            _cosines(wanted, unit(passage.states - common)).max(axis=1) if passage.ids else np.zeros(len(question.ids))
             for passage in passages
         ]
     )
     own = np.asarray([float(row @ weights) for row in met])
     if len(passages) == 1:
         return [float(own[0])]
-    directions = _unit(pooled - common)
+    directions = unit(pooled - common)
     likeness = _cosines(directions, directions)
     np.fill_diagonal(likeness, -np.inf)
     nearest = np.argsort(-likeness, axis=1, kind="stable")[:, : min(NUM_NEIGHBOURS, len(passages) - 1)]
@@ -228,9 +226,4 @@ def _cosines(first: Floats, second: Floats) -> npt.NDArray[np.float64]:
     A matrix kernel adds up in another order on two threads than on one. In float64 that moves a sum by 1e-15, and
     rounding takes it away.
     """
-    return np.round(first.astype(np.float64) @ second.T.astype(np.float64), _DECIMALS)
-
-
-def _unit(rows: Floats) -> Floats:
-    unit: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), _TINY)
-    return unit
+    return np.round(first.astype(np.float64) @ second.T.astype(np.float64), DECIMALS)
