@@ -1,8 +1,8 @@
 """`python -m jobs.raft`: teach a language model to quote, cite and refuse, and say what it is worth.
 
-questions with answers -> split by document -> contexts with hard distractors -> an adapter of the model. `--out` is the
-adapter in PEFT's format; `--merged` also writes the whole model, for `generate.model` in rag.yaml. It runs on a cluster
-with `ray job submit -- python -m jobs.raft ...`.
+questions with answers -> split by document -> contexts with hard distractors -> answers begun by the reranker, as
+`generate.lead_quotes` says -> an adapter of the model. `--out` is the adapter in PEFT's format; `--merged` also writes
+the whole model, for `generate.model` in rag.yaml. On a cluster: `ray job submit -- python -m jobs.raft ...`.
 """
 
 import argparse
@@ -13,15 +13,16 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from jobs.adapters import Outputs, progress_of
+from jobs.adapters import Outputs, progress_of, training_of
 from jobs.printing import LINE_EVERY_S, print_failure, print_json, print_pairs, print_rows, say, told_command
 from rag.config import RagConfig, load_config
 from rag.errors import InputError, RagError
 from rag.models import merge_adapter, resolve
-from rag.parts import build_embedder
+from rag.parts import build_embedder, build_reranker
 from rag.train.labelled import LabelledQuestion, held_out, read_labelled
 from rag.train.raft import HELD_OUT, RaftBuilder, RaftExample, RaftGroup, RaftOptions, kinds, sample_documents
 from rag.train.raft_card import adapter_card, score_rows
+from rag.train.raft_leads import LeadWriter
 from rag.train.raft_scores import RaftScores, score
 from rag.train.raft_trainer import RaftState, RaftTrainer, RaftTrainingOptions
 from rag.train.sources import LEFT_OUT
@@ -74,7 +75,8 @@ def make_groups(config: RagConfig, options: DataOptions) -> Groups:
     sources: dict[str, int] = {}
     for question in train:
         sources[question.source] = sources.get(question.source, 0) + 1
-    return Groups(tuple(built[0]), _one_each(built[1], options.dev_examples), sources)
+    train_groups, dev_groups = _begun(config, built[0]), _begun(config, built[1])
+    return Groups(train_groups, _one_each(dev_groups, options.dev_examples), sources)
 
 
 def _build(
@@ -84,6 +86,15 @@ def _build(
         embedder = build_embedder(config) if options.encode else None
         builder = RaftBuilder(questions, embedder, config.index.lexical, options.contexts, told)
     return builder.groups(limit)
+
+
+def _begun(config: RagConfig, groups: Sequence[RaftGroup]) -> tuple[RaftGroup, ...]:
+    """The groups with answers begun as the service would, where it does."""
+    if not config.generate.lead_quotes:
+        return tuple(groups)
+    writer = LeadWriter(build_reranker(config), config.rerank.identifier_weight, config.generate.lead_quotes)
+    with progress_of("contexts with quotes") as told:
+        return tuple(writer.begin_all(groups, told))
 
 
 def _one_each(groups: Sequence[RaftGroup], limit: int) -> tuple[RaftExample, ...]:
@@ -111,8 +122,10 @@ def run(
     directory = resolve(base, config.models)
     groups = make_groups(config, data)
     trainer = RaftTrainer(directory, options, work)
+    earlier = None
     if start is not None:
         trainer.load(start)
+        earlier = training_of(start)
     made = kinds(groups.train)
     say(f"{len(groups.train)} contexts, {made.total()} examples: {', '.join(f'{k} {n}' for k, n in made.items())}")
     before = _measured(trainer, groups.dev)
@@ -124,15 +137,20 @@ def run(
         "base": base,
         "examples": dict(made),
         "questions": dict(groups.questions),
-        "settings": {**asdict(options), "contexts": asdict(data.contexts)},
+        "settings": {
+            **asdict(options),
+            "contexts": asdict(data.contexts),
+            "lead_quotes": config.generate.lead_quotes,
+        },
         "run": asdict(state),
+        "started_from": earlier,
         "before": asdict(before),
         "after": asdict(after),
     }
     outputs.write(
         lambda folder: trainer.save(folder, base),
         lambda folder: merge_adapter(directory, outputs.adapter, folder, "language_model"),
-        adapter_card(base, options, state, groups.questions, before, after, command),
+        adapter_card(base, options, state, groups.questions, before, after, command, earlier),
         facts,
     )
     if as_json:

@@ -398,10 +398,14 @@ class Pipeline:
     def _answer(
         self, retrieval: Retrieval, prompt: Prompt, written: AnswerStream, said: AnswerStream, reason: AbstainReason
     ) -> Answer:
-        """What was said, by the model (`written`) or in its place, or why nothing was: then the closest sources."""
+        """What was said, by the model (`written`) or in its place, or why nothing was: then the closest sources.
+
+        A model may refuse behind quotes: they keep their citations.
+        """
+        spoken = not reason or written.refused
         return Answer(
-            text=said.text if not reason or written.refused else abstention_text(reason),
-            citations=() if reason else said.citations,
+            text=said.text if spoken else abstention_text(reason),
+            citations=said.citations if spoken else (),
             abstained=reason,
             closest=tuple(cite(p) for p in prompt.passages) if reason and reason != "disallowed" else (),
             partial=retrieval.partial,
@@ -411,7 +415,7 @@ class Pipeline:
             num_sentences_dropped=written.num_unsupported,
             num_prompt_tokens=sum(self._stages.count_tokens([message.content for message in prompt.messages])),
             num_output_tokens=sum(self._stages.count_tokens([written.text] if written.text else [])),
-            sentences=() if reason else said.sentences,
+            sentences=said.sentences if spoken else (),
         )
 
     async def _generate(

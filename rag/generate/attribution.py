@@ -8,7 +8,7 @@ from rag.clean.injection import instruction_like
 from rag.data import AnswerSentence, Citation, Passage
 from rag.generate.citations import CitationStream, cite, cite_span
 from rag.generate.loops import is_looping
-from rag.generate.prompt import ANSWER_LABEL, is_refusal, neutralise
+from rag.generate.prompt import ANSWER_LABEL, REFUSAL, is_refusal, neutralise
 from rag.generate.quotes import QuotedSpan, find_quote
 from rag.generate.sentences import sentence_end
 from rag.generate.statements import statement
@@ -149,8 +149,8 @@ class AnswerStream:
 
     @property
     def refused(self) -> bool:
-        """Whether the text says that the documents hold no answer."""
-        return is_refusal(self._text)
+        """Whether the text says that the documents hold no answer, be it behind what comes closest."""
+        return is_refusal(self._text) or self._text.endswith(REFUSAL)
 
     def feed(self, piece: str) -> list[str | Citation]:
         """What can leave after this piece: whole sentences."""
@@ -303,8 +303,9 @@ class AnswerStream:
         return [*new, text]
 
     def _finish(self, sentence: str) -> list[str | Citation]:
+        if self._behind_quote or not self._text:
+            sentence = f"{' ' if self._text else ''}{sentence.lstrip()}"  # what stands behind a quote is gone
         self._behind_quote = False
-        sentence = sentence if self._text else sentence.lstrip()
         claim = _MARK_AND_SPACES.sub("", sentence).strip()
         if self._is_repeated(claim):
             return []

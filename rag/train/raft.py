@@ -33,7 +33,7 @@ from rag.data import (
     Question,
     Region,
 )
-from rag.generate.prompt import REFUSAL, build_prompt, quotable
+from rag.generate.prompt import ANSWER_LABEL, REFUSAL, build_prompt, quotable
 from rag.generate.sentences import sentences
 from rag.ids import ChunkId, DocumentId, digest
 from rag.index.analysis import Analyzer
@@ -68,9 +68,9 @@ class RaftOptions:
     num_passages: tuple[int, ...] = (3, 4, 4, 5)  # drawn from
     passage_words: tuple[int, int] = (35, 100)  # each passage is cut to about a number of words drawn between
     questions_of_seed: int = 5  # of the passage that a context is built around
-    questions_of_other: int = 3  # of each other passage
-    max_questions: int = 12  # of a context
-    refusals_of_seed: int = 3  # of questions that the passage looks right for
+    questions_of_other: int = 5  # of each other passage
+    max_questions: int = 16  # of a context
+    refusals_of_seed: int = 4  # of questions that the passage looks right for
     max_refusal_share: float = 0.4  # of a context's questions, but one is always left in
     absent_share: float = 0.2  # the passage that the context was retrieved for is missing
     hijack_share: float = 0.15
@@ -91,6 +91,7 @@ class RaftExample:
     kind: Kind
     answer: str  # "" for a refusal
     golden: tuple[int, ...]  # numbers of the passages to cite
+    quotes: tuple[tuple[str, int], ...] = ()  # words that hold the answer, with the numbers of their passages
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +162,17 @@ class PassageRanker:
 
 def quoting_target(quotes: Sequence[tuple[str, int]], answer: str) -> str:
     """`"copied words" [n] Answer: the answer.`; without the answer where the quote is hardly more than it."""
-    quoted = " ".join(f'"{quotable(quote)}" [{number}]' for quote, number in quotes)
+    return behind_quotes((), quotes, answer)
+
+
+def behind_quotes(said: Sequence[tuple[str, int]], quotes: Sequence[tuple[str, int]], answer: str) -> str:
+    """The target of an answer that begins with quotes already: others, where there are any, and the answer itself."""
+    parts = [f'"{quotable(quote)}" [{number}]' for quote, number in quotes]
     num_words = len(answer.split())
-    num_quoted = sum(len(quote.split()) for quote, _ in quotes)
-    if not answer or num_words > _MAX_ANSWER_WORDS or num_words > _MAX_ANSWER_SHARE * num_quoted:
-        return quoted
-    return f"{quoted} Answer: {quotable(answer).rstrip('.')}."
+    num_quoted = sum(len(quote.split()) for quote, _ in (*said, *quotes))
+    if answer and num_words <= min(_MAX_ANSWER_WORDS, _MAX_ANSWER_SHARE * num_quoted):
+        parts.append(f"{ANSWER_LABEL} {quotable(answer).rstrip('.')}.")
+    return " ".join(parts)
 
 
 def supporting_sentence(text: str, answer: str, question: str = "") -> str | None:
@@ -340,7 +346,7 @@ class RaftBuilder:
         ) -> RaftExample:
             prompt = build_prompt(Query(question, question), Question(question, _ASKER), passages)
             golden = tuple(number for _, number in quotes)
-            return RaftExample(prompt, target or quoting_target(quotes, answer), kind, answer, golden)
+            return RaftExample(prompt, target or quoting_target(quotes, answer), kind, answer, golden, tuple(quotes))
 
         made: list[RaftExample] = []
         single: list[tuple[str, str, str, int]] = []

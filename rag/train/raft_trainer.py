@@ -27,13 +27,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from rag.embed.forward import quiet_loading
 from rag.errors import InputError, ModelError
 from rag.generate.precision import fast_dtype
+from rag.generate.prompt import ANSWER_LABEL
 from rag.train.raft import RaftExample, RaftGroup
 from rag.train.writers import prompt_token_ids, write_greedily
 
 logger = logging.getLogger(__name__)
 
 ADAPTER, SETTINGS, CHECKPOINT = "adapter_model.safetensors", "adapter_config.json", "checkpoint.pt"
-_ANSWER = "Answer:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,8 @@ def encode_group(group: RaftGroup, tokenizer: Any, max_tokens: int, answer_weigh
     weights: list[float] = []
     for branch, (prompt_ids, example) in enumerate(rendered):
         rest = prompt_ids[len(shared) :]
-        target_ids, target_weights = _target(example.target, tokenizer, answer_weight)
+        behind = " " if example.prompt.lead and example.target else ""
+        target_ids, target_weights = _target(behind + example.target, tokenizer, answer_weight)
         if len(token_ids) + len(rest) + len(target_ids) > max_tokens:
             continue
         targets += range(len(token_ids) + len(rest), len(token_ids) + len(rest) + len(target_ids))
@@ -217,10 +218,11 @@ class RaftTrainer:
         set_peft_model_state_dict(self.model, load_file(folder / ADAPTER))
 
     def write(self, examples: Sequence[RaftExample], max_tokens: int, batch_tokens: int = 4_096) -> list[str]:
-        """What the model writes for each prompt, greedily, in order."""
+        """The answer to each prompt, in order: its beginning, where it has one, and what the model writes, greedily."""
         self.model.eval()
         prompts = [example.prompt for example in examples]
-        return [text.strip() for text in write_greedily(self.model, self.tokenizer, prompts, max_tokens, batch_tokens)]
+        texts = write_greedily(self.model, self.tokenizer, prompts, max_tokens, batch_tokens)
+        return [f"{prompt.lead} {text.strip()}".strip() for prompt, text in zip(prompts, texts, strict=True)]
 
     def _encoded(self, groups: Sequence[RaftGroup]) -> list[EncodedGroup]:
         """The groups that fit the model; a context that is too long is left out, and counted in the log."""
@@ -291,9 +293,9 @@ def _one_thread(num_workers: int) -> None:
 def _target(text: str, tokenizer: Any, answer_weight: float) -> tuple[list[int], list[float]]:
     """The tokens of a target with the end of the turn, and the weight of each."""
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-    answer = text.find(_ANSWER)
+    answer = text.find(ANSWER_LABEL)
     weights = [
-        answer_weight if 0 <= answer < start and start >= answer + len(_ANSWER) else 1.0
+        answer_weight if 0 <= answer < start and start >= answer + len(ANSWER_LABEL) else 1.0
         for start, _ in encoded["offset_mapping"]
     ]
     return [*encoded["input_ids"], tokenizer.eos_token_id], [*weights, 1.0]

@@ -84,9 +84,14 @@ def write_greedily(
 
 
 def prompt_token_ids(prompt: Prompt, tokenizer: Any) -> list[int]:
-    """The prompt in the chat template of a tokenizer of transformers, up to where the answer begins."""
+    """The prompt in the chat template of a tokenizer of transformers, up to where the model is to begin or go on."""
+    begun = bool(prompt.lead)
     rendered = tokenizer.apply_chat_template(
-        chat_messages(prompt), add_generation_prompt=True, tokenize=True, return_dict=True
+        chat_messages(prompt),
+        add_generation_prompt=not begun,
+        continue_final_message=begun,
+        tokenize=True,
+        return_dict=True,
     )
     return list(rendered["input_ids"])
 

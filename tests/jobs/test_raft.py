@@ -31,7 +31,7 @@ def pairs(tmp_path: Path) -> Path:
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "rag.yaml"
-    path.write_text("store: store\nvar: var\nmodels: models\nembed: {embedder: hashing}\n")
+    path.write_text("store: store\nvar: var\nmodels: models\nembed: {embedder: hashing}\nrerank: {reranker: overlap}\n")
     return path
 
 
@@ -60,6 +60,12 @@ def test_an_adapter_is_trained_measured_described_and_merged(
     assert "expected two folders" in capsys.readouterr().err
     assert main(_arguments(config, pairs, model, out, "--force", "--start", str(out), "--bm25-only")) == 0
     assert (out / ADAPTER).is_file()
+    again = json.loads((out / "training.json").read_text())
+    assert again["started_from"] == {
+        name: facts[name] for name in ("command", "examples", "settings", "run", "started_from")
+    }
+    assert again["settings"]["lead_quotes"] == 3
+    assert (out / "README.md").read_text().count("    python -m jobs.raft") == 2
 
 
 def test_files_without_answers_are_refused(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -285,6 +285,20 @@ async def test_a_model_that_refuses_is_believed(pipeline: Pipeline, stages: Loca
     assert (done.answer.abstained, done.answer.citations) == ("refused_by_model", ())
 
 
+async def test_a_model_that_refuses_behind_the_quotes_is_believed_and_they_stay_cited(
+    tmp_path: Path, stages: LocalStages
+) -> None:
+    config = _config(tmp_path)
+    generate = config.generate.model_copy(update={"generator": "language_model", "lead_quotes": 1})
+    stages.generator = Scripted("The documents do not answer this question.")
+    events, done = await _ask(Pipeline(config.model_copy(update={"generate": generate}), stages))
+    said = "Every employee has 25 days of paid leave a year [1]. The documents do not answer this question."
+    assert _text(events) == done.answer.text == said
+    assert (done.answer.abstained, done.answer.grounding) == ("refused_by_model", "none")
+    assert [citation.uri for citation in done.answer.citations] == ["leave.md"]
+    assert done.answer.closest
+
+
 async def test_an_asker_who_leaves_stops_the_model(pipeline: Pipeline, stages: LocalStages) -> None:
     sentence = "Every employee has 25 days of paid leave a year. "
     stages.generator = model = Scripted(sentence, "Parking in zone B costs 12 CHF a day. ", sentence)

@@ -135,6 +135,14 @@ def test_a_refusal_is_noticed_and_not_cited() -> None:
     assert not answer(["The parking fee in zone B is 12 CHF."]).refused
 
 
+def test_a_refusal_behind_quotes_is_one_too() -> None:
+    stream = checked(f'"Zone A is free for electric cars." [1] {REFUSAL}')
+    assert stream.refused
+    assert stream.text == f"Zone A is free for electric cars [1]. {REFUSAL}"
+    assert [citation.number for citation in stream.citations] == [1]
+    assert not checked('"Zone A is free for electric cars." [1] Answer: electric cars.').refused
+
+
 def test_a_sentence_said_three_times_stops_the_answer() -> None:
     sentence = "The parking fee in zone B is 12 CHF. "
     stream = AnswerStream(PASSAGES, 0.6)

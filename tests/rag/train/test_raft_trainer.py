@@ -64,6 +64,19 @@ def test_the_answer_behind_the_quote_weighs_more(directory: Path) -> None:
     assert heavy.strip() == "two."
 
 
+def test_behind_a_lead_only_what_is_left_to_say_is_learnt(directory: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    lead = Message("assistant", '"Two days." [1]')
+    begun = [
+        replace(example, prompt=replace(example.prompt, messages=(*example.prompt.messages, lead)), target=target)
+        for example, target in zip(GROUP.examples, ("Answer: two.", "", '"Two days." [1]'), strict=True)
+    ]
+    group = encode_group(replace(GROUP, examples=tuple(begun)), tokenizer, 512)
+    end = "<|im_end|>"
+    assert tokenizer.decode(group.token_ids[group.targets]) == f' Answer: two.{end}{end} "Two days." [1]{end}'
+    assert tokenizer.decode(group.token_ids).count(f"{lead.content} Answer: two.{end}") == 1
+
+
 def test_questions_that_do_not_fit_are_left_out(directory: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(directory)
     whole = encode_group(GROUP, tokenizer, 512)
