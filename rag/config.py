@@ -345,9 +345,9 @@ class RerankConfig(Section):
     k_passages: int = Field(6, ge=1, description="Passages that are kept.")
     dense_weight: float = Field(1.0, ge=0.0, description="Weight of the dense score.")
     bm25_weight: float = Field(0.8, ge=0.0, description="Weight of the BM25 score.")
-    model_weight: float = Field(1.0, ge=0.0, description="Weight of the reranker's own score.")
+    model_weight: float = Field(1.2, ge=0.0, description="Weight of the reranker's own score.")
     feedback_weight: float = Field(
-        1.0, ge=0.0, description="Weight of the likeness to the candidates that the scores above put first."
+        1.2, ge=0.0, description="Weight of the likeness to the candidates that the scores above put first."
     )
     identifier_weight: float = Field(
         3.0, ge=0.0, description="Added for holding all of the question's identifiers; in standard deviations."

@@ -6,9 +6,9 @@ on other documents, this takes what it needs to know of a corpus from the candid
 
 Source: Khattab and Zaharia, SIGIR 2020 (the sum of maximal similarities). Different here: what all candidates have in
 common is taken out of the states, tokens that few candidates hold weigh more, and a candidate shares in the score of
-those it resembles (the cluster hypothesis: van Rijsbergen, 1979). Beside that count how sharply tokens are met, tokens
-that stand together as in the question (Metzler and Croft, SIGIR 2005), and those at the passage's beginning, where
-titles and headings are.
+those it resembles (the cluster hypothesis: van Rijsbergen, 1979). Cosines are squared, so that a token which is met
+half counts a quarter: each has some nearest token in any passage. Beside that count tokens that stand together as in
+the question (Metzler and Croft, SIGIR 2005), and those at the passage's beginning, where titles and headings are.
 """
 
 import math
@@ -34,7 +34,7 @@ from rag.rerank.combine import DECIMALS, standard_scores, unit
 NUM_NEIGHBOURS = 5
 _LEAST_LIKENESS = 1e-3  # of a neighbour: their weights never add up to nothing
 # What is added to the score, in its standard deviations for one of their own.
-_SHARP_WEIGHT, _TOGETHER_WEIGHT, _BEGINNING_WEIGHT = 0.4, 0.2, 0.2
+_TOGETHER_WEIGHT, _BEGINNING_WEIGHT = 0.25, 0.2
 _WINDOW = 8  # tokens within which two of the question's are together
 _BEGINNING = 16  # tokens
 
@@ -141,10 +141,10 @@ class PassageCache:
 
 def late_interaction(question: TokenStates, passages: Sequence[TokenStates]) -> list[float]:
     """The scores of a question's passages, at least one: the mean of each one's own and of its neighbours', and what
-    the sharpness and the places of the matches add to it.
+    the places of the matches add to it.
 
-    A passage's own score is the mean over the question's tokens, by their rarity among the passages, of the largest
-    cosine to a token of the passage. Zeros for a question without tokens.
+    A passage's own score is the mean over the question's tokens, by their rarity among the passages, of the square of
+    the largest cosine to a token of the passage, where that is positive. Zeros for a question without tokens.
     """
     if not question.ids:
         return [0.0] * len(passages)
@@ -157,7 +157,7 @@ def late_interaction(question: TokenStates, passages: Sequence[TokenStates]) -> 
             for passage in passages
         ]
     )
-    own = np.asarray([float(row @ weights) for row in met])
+    own = np.asarray([float(row @ weights) for row in np.maximum(met, 0.0) ** 2])
     if len(passages) == 1:
         return [float(own[0])]
     directions = unit(pooled - common)
@@ -168,7 +168,6 @@ def late_interaction(question: TokenStates, passages: Sequence[TokenStates]) -> 
     of_neighbours = (own[nearest] * shares).sum(axis=1) / shares.sum(axis=1)
     scores = (own + of_neighbours) / 2
     added = (
-        (_SHARP_WEIGHT, [float(row @ weights) for row in np.clip(met, 0.0, 1.0) ** 3]),
         (_TOGETHER_WEIGHT, together(question.ids, weights, passages)),
         (_BEGINNING_WEIGHT, [_held(question.ids, weights, passage.ids[:_BEGINNING]) for passage in passages]),
     )

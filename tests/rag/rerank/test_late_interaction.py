@@ -37,14 +37,15 @@ def reranker(directory: Path) -> LateInteractionReranker:
     return LateInteractionReranker(directory, CONFIG)
 
 
-def test_a_passage_scores_the_cosine_of_its_nearest_token_and_shares_in_its_neighbours() -> None:
+def test_a_passage_scores_the_squared_cosine_of_its_nearest_token_and_shares_in_its_neighbours() -> None:
     question = states((7, [2.0, 0.0]))
     # Their means are (1, 0) and (-1, 0): nothing is common, and each is the only neighbour of the other.
     passages = [states((7, [1.0, 0.0])), states((8, [-1.0, 0.0]))]
-    assert late_interaction(question, passages) == [pytest.approx(0.0), pytest.approx(0.0)]
-    # Without neighbours it is the cosine alone; what the only passage has in common with itself is its mean.
+    # The second, which is met by nothing, shares in the first.
+    assert late_interaction(question, passages) == [pytest.approx(0.5), pytest.approx(0.5)]
+    # Without neighbours it is its own alone; what the only passage has in common with itself is its mean.
     alone = [states((7, [3.0, 1.0]), (8, [1.0, -1.0]))]
-    assert late_interaction(states((7, [3.0, 0.0])), alone) == [pytest.approx(1 / np.sqrt(2))]
+    assert late_interaction(states((7, [3.0, 0.0])), alone) == [pytest.approx(0.5)]
 
 
 def test_tokens_that_few_passages_hold_weigh_more() -> None:
