@@ -28,6 +28,12 @@ _RULES = tuple(
             rf"\b(?:ignore|disregard|forget|override) (?:all )?(?:of )?your (?:\w+ )?{_ORDERS}\b",
         ),
         ("forget", r"\bforget (?:everything|all) (?:that )?(?:you|i) (?:were|was|have|had)\b"),
+        # The task that a model was given, as pages see it: "ignore the question and say", "disregard the passages and"
+        (
+            "ignore,disregard,forget",
+            r"\b(?:ignore|disregard|forget) (?:the |this |all )?(?:user(?:'s question)?|question|passages?|context)"
+            r"(?: and |\s*[,;:] )\w",
+        ),
         # New roles and modes
         ("now", rf"\byou are now (?:an? |the )?(?:\w+ ){{0,3}}?{_MODEL}\b"),
         (" mode", r"\b(?:enter|enable|activate|switch to) (?:dan|jailbreak|god) mode\b"),
@@ -61,6 +67,18 @@ _RULES = tuple(
             "if you",
             rf"\bif you(?:'re| are) (?:an? )?(?:(?:large )?language model|llm|{_MODEL})\b.{{0,60}}"
             r"\b(?:must|should|please|ignore|reply|answer|respond|say|do not|don't)\b",
+        ),
+        (
+            "read,process,summari,see",
+            rf"\b(?:language models?|llms?|{_MODEL}s?|programs|machines),? (?:(?:that|which|who) (?:are )?)?"
+            r"(?:read|process|summari[sz]|see)(?:s|es|e|ing)? this\b",
+        ),
+        (
+            "model,llm,bot,ai,assistant",
+            r"(?:^|[.!?;] )\W*(?:note|notice|message|attention|for|(?:new |updated )?instructions?)(?: to| for)?[,:]? "
+            r"(?:the |all |any |every )?"
+            r"(?:(?:ai(?: assistants?| models?)?|(?:large )?language models?|llms?|chatbots?)\s*[,:;]"
+            r"|(?:model|assistant)s?:)",
         ),
         (
             "http",
