@@ -14,8 +14,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from jobs.printing import LINE_EVERY_S, err, say
 from rag.errors import InputError
 
-FACTS = "training.json"
-
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
@@ -47,7 +45,7 @@ class Outputs:
         with _replacing(self.adapter) as folder:
             save(folder)
             (folder / "README.md").write_text(card, encoding="utf-8")
-            (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+            (folder / "training.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         if self.merged is not None:
             with _replacing(self.merged) as folder:
                 merge(folder)
@@ -57,13 +55,10 @@ class Outputs:
         return {"out": str(self.adapter), "merged": str(self.merged or "")}
 
 
-def training_of(folder: Path) -> dict[str, Any] | None:  # Any: JSON
-    """How the adapter in a folder was trained, and the one that its training went on from; None where none says."""
-    path = folder / FACTS
-    if not path.is_file():
-        return None
-    facts = json.loads(path.read_text(encoding="utf-8"))
-    return {name: facts[name] for name in ("command", "examples", "settings", "run", "started_from") if name in facts}
+def page_of(folder: Path | None) -> str:
+    """The page of the adapter in a folder; "" where there is none."""
+    page = folder / "README.md" if folder else None
+    return page.read_text(encoding="utf-8") if page and page.is_file() else ""
 
 
 @contextmanager

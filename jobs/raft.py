@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from jobs.adapters import Outputs, progress_of, training_of
+from jobs.adapters import Outputs, page_of, progress_of
 from jobs.printing import LINE_EVERY_S, print_failure, print_json, print_pairs, print_rows, say, told_command
 from rag.config import RagConfig, load_config
 from rag.errors import InputError, RagError
@@ -122,10 +122,8 @@ def run(
     directory = resolve(base, config.models)
     groups = make_groups(config, data)
     trainer = RaftTrainer(directory, options, work)
-    earlier = None
     if start is not None:
         trainer.load(start)
-        earlier = training_of(start)
     made = kinds(groups.train)
     say(f"{len(groups.train)} contexts, {made.total()} examples: {', '.join(f'{k} {n}' for k, n in made.items())}")
     before = _measured(trainer, groups.dev)
@@ -143,14 +141,13 @@ def run(
             "lead_quotes": config.generate.lead_quotes,
         },
         "run": asdict(state),
-        "started_from": earlier,
         "before": asdict(before),
         "after": asdict(after),
     }
     outputs.write(
         lambda folder: trainer.save(folder, base),
         lambda folder: merge_adapter(directory, outputs.adapter, folder, "language_model"),
-        adapter_card(base, options, state, groups.questions, before, after, command, earlier),
+        adapter_card(base, options, state, groups.questions, before, after, command, page_of(start)),
         facts,
     )
     if as_json:

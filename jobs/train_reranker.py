@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from jobs.adapters import Outputs, progress_of
+from jobs.adapters import Outputs, page_of, progress_of
 from jobs.printing import print_failure, print_json, print_pairs, print_rows, say, told_command
 from rag.config import RagConfig, load_config
 from rag.errors import InputError, RagError
@@ -107,8 +107,7 @@ def run(
     say(f"training on {len(examples.train)} questions, measuring with {len(examples.dev)} ({trainer.precision})")
     with training_progress() as told:
         report = trainer.train(examples.train, examples.dev, taught, told)
-    earlier = (start / "README.md").read_text(encoding="utf-8") if start and (start / "README.md").is_file() else ""
-    card = adapter_card(base, options, report, examples.questions, len(examples.dev), command, earlier)
+    card = adapter_card(base, options, report, examples.questions, len(examples.dev), command, page_of(start))
     facts = {
         "command": command,
         "base": base,

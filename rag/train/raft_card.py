@@ -1,11 +1,10 @@
 """The README.md of a trained generator adapter: what it is, what it is worth, and whom to name."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from rag.train.raft_scores import RaftScores
 from rag.train.raft_trainer import RaftState, RaftTrainingOptions
-from rag.train.sources import source_table
+from rag.train.sources import source_table, with_earlier_page
 
 
 def score_rows(before: RaftScores, after: RaftScores) -> list[tuple[str, str, str]]:
@@ -29,9 +28,9 @@ def adapter_card(
     before: RaftScores,
     after: RaftScores,
     command: str,
-    earlier: Mapping[str, Any] | None = None,  # Any: JSON
+    earlier: str = "",
 ) -> str:
-    """The page in Markdown. `questions` counts those of each source; `earlier` is how the adapter was trained that this
+    """The page in Markdown. `questions` counts those of each source; `earlier` is the page of the adapter that
     training went on from."""
     lines = [
         f"# A generator adapter of {base}",
@@ -47,7 +46,6 @@ def adapter_card(
         f"{state.examples_done:,} examples in {state.groups_done:,} contexts, {state.tokens_done:,} tokens in "
         f"{state.seconds:,.0f} s; AdamW at",
         f"{options.learning_rate:g} with linear decay, {options.groups_per_step} contexts a step, seed {options.seed}.",
-        *_earlier_lines(earlier),
         "",
         "## What it is worth",
         "",
@@ -65,22 +63,4 @@ def adapter_card(
         *source_table(questions),
         "",
     ]
-    return "\n".join(lines)
-
-
-def _earlier_lines(earlier: Mapping[str, Any] | None) -> list[str]:
-    """Each training that came before, the latest first."""
-    lines = []
-    while earlier is not None:
-        run = earlier["run"]
-        lines += [
-            "",
-            "It went on from the adapter of",
-            "",
-            f"    {earlier['command']}",
-            "",
-            f"{run['examples_done']:,} examples in {run['groups_done']:,} contexts, {run['tokens_done']:,} tokens in "
-            f"{run['seconds']:,.0f} s.",
-        ]
-        earlier = earlier.get("started_from")
-    return lines
+    return with_earlier_page("\n".join(lines), earlier)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from rag.train.reranker import Evaluation, Ranking, RerankerOptions, RerankerReport
-from rag.train.sources import source_table
+from rag.train.sources import source_table, with_earlier_page
 
 RANKING_NAMES: Mapping[Ranking, str] = {
     "dense": "encoder's cosine",
@@ -73,9 +73,4 @@ def adapter_card(
         *source_table(questions),
         "",
     ]
-    page = "\n".join(lines)
-    return f"{page}\n---\n\nThe adapter that training went on from:\n\n{_one_deeper(earlier)}" if earlier else page
-
-
-def _one_deeper(page: str) -> str:
-    return "\n".join(f"#{line}" if line.startswith("#") else line for line in page.splitlines()) + "\n"
+    return with_earlier_page("\n".join(lines), earlier)

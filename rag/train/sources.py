@@ -56,3 +56,12 @@ def _source_row(source: str, count: int) -> str:
     else:
         named = _SOURCES.get(source, SourceTerms(source, "given by path", "not known"))
     return f"| {named.collection} | {count:,} | {named.origin} | {named.terms} |"
+
+
+def with_earlier_page(page: str, earlier: str) -> str:
+    """An adapter's page with that of the adapter below it that training went on from, where there is one: its sources
+    stay named."""
+    if not earlier:
+        return page
+    deeper = (f"#{line}" if line.startswith("#") else line for line in earlier.splitlines())
+    return "\n".join((page, "---", "", "The adapter that training went on from:", "", *deeper, ""))
