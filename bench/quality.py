@@ -53,7 +53,7 @@ QUERIES_AT_ONCE = 8  # read the passages that they share once
 
 WEIGHTS = {
     "bm25_weight": (0.0, 0.5, 0.8, 1.2),
-    "model_weight": (0.0, 0.2, 0.5, 1.0, 1.5),
+    "model_weight": (0.0, 0.2, 0.5, 1.0, 1.2, 1.5),
 }
 K1, B = (0.9, 1.2, 1.5, 2.0), (0.4, 0.6, 0.75, 0.9)
 

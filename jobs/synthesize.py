@@ -20,7 +20,7 @@ from rag.data import Chunk
 from rag.errors import InputError, RagError
 from rag.index.store import open_store
 from rag.local import config_of_version, open_shards
-from rag.models import resolve
+from rag.models import resolve, untaught
 from rag.parts import build_embedder, build_generator
 from rag.protocols import Embedder
 from rag.train.corpus import VersionChunks, read_collection_chunks
@@ -71,9 +71,10 @@ def open_collection(folder: Path, config: RagConfig, embedder: Embedder, seed: i
 
 
 def build_writer(config: RagConfig) -> Writer:
-    """The generator of the configuration, as one that writes many short texts, greedily."""
+    """The generator of the configuration, as one that writes many short texts, greedily; without an adapter of ours,
+    which knows how to answer and has forgotten how to ask."""
     if config.generate.generator == "language_model":
-        return BatchWriter(resolve(config.generate.model, config.models), MAX_QUESTION_TOKENS)
+        return BatchWriter(resolve(untaught(config.generate.model), config.models), MAX_QUESTION_TOKENS)
     return GeneratorWriter(build_generator(config))
 
 
@@ -118,7 +119,7 @@ def run(
         open_index(config, options.seed) if corpus is None else open_collection(corpus, config, embedder, options.seed)
     )
     writer = build_writer(config) if options.source != "rules" else None
-    rows, report = synthesize(source, embedder, options, writer, config.generate.model)
+    rows, report = synthesize(source, embedder, options, writer, untaught(config.generate.model))
     write_rows(rows, out)
     seconds = round(time.perf_counter() - started, 1)
     if as_json:

