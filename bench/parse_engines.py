@@ -42,7 +42,6 @@ class Outcome:
     error: str
     seconds: float
     lost: bool = False  # the worker died or had to be killed
-    routes: tuple[str, ...] = ()  # quire: how each page was read
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +128,7 @@ class Worker:
         except BrokenPipeError:
             answer = None
         if answer is not None:
-            routes = tuple(answer.get("routes", ()))
-            return Outcome(answer.get("markdown", ""), answer.get("error", ""), answer["seconds"], routes=routes)
+            return Outcome(answer.get("markdown", ""), answer.get("error", ""), answer["seconds"])
         code = self._process.poll()
         reason = f"no answer in {timeout_s:.0f} s" if code is None else f"the worker ended with {code}"
         self._cpu_of_lost = self.cpu_s()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pymupdf
 
 from bench.parse_awkward import EXPECTED, Expected
+from bench.report import PROJECT
 from rag.evaluate.parsing.facts import Fact, read_facts
 from rag.evaluate.parsing.headings import mhs
 from rag.evaluate.parsing.normal_form import with_html_tables
@@ -17,6 +18,9 @@ from rag.evaluate.parsing.reading_order import nid
 from rag.evaluate.parsing.tables import teds
 
 Scores = dict[str, float]  # measure -> figure
+
+_LOGO_SHARE = 0.02  # of a page
+TEXT_PAGES = PROJECT / "var" / "bench" / "text-pages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,25 @@ def _text_arxiv(data: Path) -> list[ParseCase]:
     ]
 
 
+def _text_pages(data: Path) -> list[ParseCase]:
+    """The pages of the long documents and papers that hold text, and no image but a logo, as files of their own."""
+    TEXT_PAGES.mkdir(parents=True, exist_ok=True)
+    cases = []
+    for case in (*_md_source(data), *_text_arxiv(data)):
+        with pymupdf.open(case.path) as pdf:
+            pages = [number for number, page in enumerate(pdf) if page.get_text().strip() and not _has_picture(page)]
+            if pages:
+                pdf.select(pages)
+                pdf.save(TEXT_PAGES / case.path.name, garbage=3, deflate=True)
+                cases.append(ParseCase("text-pages", TEXT_PAGES / case.path.name))
+    return cases
+
+
+def _has_picture(page: pymupdf.Page) -> bool:
+    boxes = [pymupdf.Rect(image["bbox"]) for image in page.get_image_info()]
+    return any(box.get_area() > _LOGO_SHARE * page.rect.get_area() for box in boxes)
+
+
 def _unit_tests(data: Path) -> list[ParseCase]:
     """Hard single pages with facts about each."""
     folder = data / "parse-unit-tests"
@@ -152,6 +175,7 @@ _READERS: Mapping[str, Callable[[Path], list[ParseCase]]] = {
     "md-source": _md_source,
     "tables-icdar2013": _tables_icdar2013,
     "text-arxiv": _text_arxiv,
+    "text-pages": _text_pages,
     "unit-tests": _unit_tests,
     "awkward": _awkward,
 }

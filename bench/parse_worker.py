@@ -5,8 +5,7 @@ python -m bench.parse_worker ENGINE [PASSWORD ...], or python bench/parse_worker
 quire gets the passwords of encrypted files once, as it does from a configuration; the others get each with its file.
 
 Standard input: one JSON object a line, {"path", "password"}. Standard output: after a first line {"ready": the version}
-for each of them {"markdown", "seconds"}, with the "routes" of its pages from quire, or {"error", "seconds"}. No engine
-may need another one's libraries here.
+for each of them {"markdown", "seconds"} or {"error", "seconds"}. No engine may need another one's libraries here.
 """
 
 import json
@@ -18,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-Parse = Callable[[str, str], dict[str, Any]]  # path, password -> {"markdown"}, and "routes" of pages where known
+Parse = Callable[[str, str], dict[str, Any]]  # path, password -> {"markdown"}
 
 
 def main() -> None:
@@ -64,7 +63,7 @@ def _quire() -> Parse:
         name = Path(path).name
         metadata = DocumentMetadata(name, name, Access("bench", ("everyone",)))
         document = parser.parse(RawDocument(content, digest(content), metadata))
-        return {"markdown": document_markdown(document), "routes": [page.route for page in document.pages]}
+        return {"markdown": document_markdown(document)}
 
     return parse
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from bench.parse import claims, figures_of, summary_of, text_speed
+from bench.parse import claims, figures_of, summary_of
 from bench.parse_awkward import EXPECTED, Expected
 from bench.parse_engines import EngineReport, Outcome
 from bench.parse_regression import DOCUMENTS
@@ -41,16 +41,9 @@ def test_a_case_scores_its_facts_and_its_expected_outcome() -> None:
     assert scores == {"facts": 1.0, "right": 1.0}
 
 
-def test_only_documents_all_of_whose_pages_took_the_fast_path_tell_its_speed() -> None:
-    cases = [table_case("a", 10), table_case("b", 10)]
-    outcomes = [Outcome("", "", 0.1, routes=("text",) * 10), Outcome("", "", 9.0, routes=("text", "ocr"))]
-    assert text_speed(cases, outcomes) == pytest.approx(100.0)
-    assert text_speed(cases[1:], outcomes[1:]) is None
-
-
 def test_quire_has_to_be_above_the_best_other_parser() -> None:
     measured: dict[str, Any] = {
-        "quire": {"nid": 0.95, "text_pages_per_s": None},
+        "quire": {"nid": 0.95},
         "a": {"nid": 0.90},
         "b": {"nid": 0.96},
     }
@@ -58,6 +51,11 @@ def test_quire_has_to_be_above_the_best_other_parser() -> None:
     assert list(claims(figures).values()) == [False]
     measured["quire"]["nid"] = 0.97
     assert list(claims(figures).values()) == [True]
+
+
+def test_the_speed_on_pages_of_text_alone_is_a_cores() -> None:
+    assert list(claims({"text-pages": {"quire": {"pages_per_core_s": 101.0}}}).values()) == [True]
+    assert list(claims({"text-pages": {"quire": {"pages_per_core_s": 99.0}}}).values()) == [False]
 
 
 @pytest.mark.parametrize(
@@ -86,11 +84,13 @@ def test_every_document_of_the_sets_is_there_with_something_to_compare() -> None
         "md-source": 5,
         "tables-icdar2013": 34,
         "text-arxiv": 3,
+        "text-pages": 7,
         "unit-tests": 10,
         "awkward": 46,
     }
     assert {case.name for case in cases["awkward"]} == set(EXPECTED)
     assert sum(len(case.facts) for case in cases["unit-tests"]) == 52
+    assert sum(case.num_pages for case in cases.pop("text-pages")) > 250
     for name, found in cases.items():
         assert all(case.truth or case.facts or case.expected for case in found), name
     for name, documents in DOCUMENTS.items():
