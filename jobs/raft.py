@@ -75,8 +75,8 @@ def make_groups(config: RagConfig, options: DataOptions) -> Groups:
     sources: dict[str, int] = {}
     for question in train:
         sources[question.source] = sources.get(question.source, 0) + 1
-    train_groups, dev_groups = _begun(config, built[0]), _begun(config, built[1])
-    return Groups(train_groups, _one_each(dev_groups, options.dev_examples), sources)
+    begun = [_begun(config, groups) for groups in built]
+    return Groups(begun[0], _one_each(begun[1], options.dev_examples), sources)
 
 
 def _build(

@@ -8,6 +8,9 @@ from rapidfuzz import fuzz
 
 _WORD = re.compile(r"\w+")
 _MIN_FUZZY_WORDS = 3  # fewer words are found as they are, or not at all
+_BRACKETS = {")": "(", "]": "[", "}": "{", "’": "‘", "”": "“", "»": "«"}
+_BEFORE_NUMBER = re.compile(r"(?:(?<!\w)[+\-−~≈<>≤≥])?[$€£¥#§±]?$")
+_AFTER_WORD = "%‰°€$£¥"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ def find_quote(quote: str, text: str, min_similarity: float) -> QuotedSpan | Non
         return None
     at = f" {held} ".find(f" {wanted} ")
     if at >= 0:
-        return QuotedSpan(places[at][0], places[at + len(wanted) - 1][1], 1.0)
+        return QuotedSpan(*_with_signs(text, places[at][0], places[at + len(wanted) - 1][1]), 1.0)
     if len(wanted.split()) < _MIN_FUZZY_WORDS or len(wanted) > len(held):
         return None
     found = fuzz.partial_ratio_alignment(wanted, held, score_cutoff=100 * min_similarity)
@@ -39,7 +42,24 @@ def find_quote(quote: str, text: str, min_similarity: float) -> QuotedSpan | Non
         return None
     low = held.rfind(" ", 0, found.dest_start + 1) + 1
     high = held.find(" ", max(low, found.dest_end - 1))
-    return QuotedSpan(places[low][0], places[(high if high >= 0 else len(held)) - 1][1], found.score / 100)
+    end = places[(high if high >= 0 else len(held)) - 1][1]
+    return QuotedSpan(*_with_signs(text, places[low][0], end), found.score / 100)
+
+
+def _with_signs(text: str, start: int, end: int) -> tuple[int, int]:
+    """The stretch with the signs that belong to its outer words ("$12", "25%"), and the brackets that it lacks."""
+    if text[start].isdigit() and (signs := _BEFORE_NUMBER.search(text, max(start - 3, 0), start)):
+        start = signs.start()
+    while end < len(text) and text[end] in _AFTER_WORD:
+        end += 1
+    while end < len(text) and (opening := _BRACKETS.get(text[end])):
+        if text.count(opening, start, end) <= text.count(text[end], start, end):
+            break
+        end += 1
+    for closing, opening in _BRACKETS.items():
+        if start > 0 and text[start - 1] == opening:
+            start -= text.count(closing, start, end) > text.count(opening, start, end)
+    return start, end
 
 
 def _normal(text: str) -> tuple[str, list[tuple[int, int]]]:

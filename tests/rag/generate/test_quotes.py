@@ -24,6 +24,30 @@ def test_case_punctuation_and_line_breaks_do_not_count(quote: str, found: str) -
     assert (TEXT[span.start : span.end], span.similarity) == (found, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("quote", "found"),
+    [
+        ("12 a day", "$12 a day"),
+        ("-5 degrees", "-5 degrees"),
+        ("20 to the plan", "20 to the plan"),
+        ("rose by 25%", "rose by 25%"),
+        ("the treaty (now TFEU).", "the treaty (now TFEU)"),
+        ("now TFEU", "now TFEU"),
+        ("slow ones (and few) of", "slow ones [and few] of"),
+        ("see it as 'no risk'.", "see it as ‘no risk’"),
+        ("old) and new", "(old) and new"),
+    ],
+)
+def test_signs_and_brackets_belong_to_the_words_beside_them(quote: str, found: str) -> None:
+    text = (
+        "It costs $12 a day at -5 degrees, and 2019-20 to the plan rose by 25%. See the treaty (now TFEU). The slow "
+        "ones [and few] of us see it as ‘no risk’. The (old) and new."
+    )
+    span = find_quote(quote, text, 1.0)
+    assert span is not None
+    assert (text[span.start : span.end], span.similarity) == (found, 1.0)
+
+
 def test_the_closest_stretch_of_whole_words_is_found() -> None:
     span = find_quote("Most 5 days can be move by 31 March", TEXT, 0.85)
     assert span is not None
