@@ -400,7 +400,7 @@ class GenerateConfig(Section):
         "that was never taught to quote, or say that no answer was found.",
     )
     lead_quotes: int = Field(
-        3,
+        4,
         ge=0,
         le=8,
         description="Most sentences, the reranker's best, that an answer begins with before the model goes on; a small "

@@ -60,7 +60,7 @@ def test_an_adapter_is_trained_measured_described_and_merged(
     assert "expected two folders" in capsys.readouterr().err
     assert main(_arguments(config, pairs, model, out, "--force", "--start", str(out), "--bm25-only")) == 0
     assert (out / ADAPTER).is_file()
-    assert json.loads((out / "training.json").read_text())["settings"]["lead_quotes"] == 3
+    assert json.loads((out / "training.json").read_text())["settings"]["lead_quotes"] == 4
     assert (out / "README.md").read_text().count("    python -m jobs.raft") == 2
 
 
