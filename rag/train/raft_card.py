@@ -8,15 +8,16 @@ from rag.train.sources import source_table, with_earlier_page
 
 
 def score_rows(before: RaftScores, after: RaftScores) -> list[tuple[str, str, str]]:
-    """(figure, before, after)."""
-    figures = (
+    """(figure, before, after), of the kinds of questions that there are."""
+    answers = (
         (f"answered, of {after.num_answerable} answerable", before.answered, after.answered),
         ("the answer's words in the text", before.holds_gold, after.holds_gold),
         ("short answer right (token F1 of 0.5)", before.short_right, after.short_right),
         ("citations of a golden passage", before.citation_precision, after.citation_precision),
         ("golden passages cited", before.citation_recall, after.citation_recall),
-        (f"refused, of {after.num_unanswerable} unanswerable", before.refused, after.refused),
     )
+    refusals = ((f"refused, of {after.num_unanswerable} unanswerable", before.refused, after.refused),)
+    figures = (*(answers if after.num_answerable else ()), *(refusals if after.num_unanswerable else ()))
     return [(name, f"{one:.2f}", f"{other:.2f}") for name, one, other in figures]
 
 
