@@ -1,7 +1,7 @@
 """Tables of a PDF page that rules are drawn around. PyMuPDF's `find_tables` took 50 to 3,000 ms a page here."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
@@ -232,13 +232,16 @@ def grid_table(grid: Rulings, words: Sequence[Word]) -> Table | None:
     middles = [((word.x0 + word.x1) / 2, (word.y0 + word.y1) / 2) for word in words]
     ys = _edges(grid.across, [y for _, y in middles])
     xs = _edges(grid.down, [x for x, _ in middles])
-    anchor = _anchors(grid, ys, xs)
-    held: dict[tuple[int, int], list[Word]] = {}
+    in_square: dict[tuple[int, int], list[Word]] = {}
     for word, (x, y) in zip(words, middles, strict=True):
         if xs[0][0] <= x <= xs[-1][1] and ys[0][0] <= y <= ys[-1][1]:
             row = max((at for at in range(len(ys) - 1) if ys[at][0] <= y), default=0)
             column = max((at for at in range(len(xs) - 1) if xs[at][0] <= x), default=0)
-            held.setdefault(anchor[row, column], []).append(word)
+            in_square.setdefault((row, column), []).append(word)
+    anchor = _with_numbers_apart(_anchors(grid, ys, xs), in_square)
+    held: dict[tuple[int, int], list[Word]] = {}
+    for square, inside in in_square.items():
+        held.setdefault(anchor[square], []).extend(inside)
     texts = {place: lines_of(inside) for place, inside in held.items()}
     if _has_unruled_rows(texts) or _has_unruled_columns(texts, anchor, xs):
         return None
@@ -333,6 +336,33 @@ def _anchors(
             else:
                 anchor[row, column] = (row, column)
     return anchor
+
+
+def _with_numbers_apart(
+    anchor: dict[tuple[int, int], tuple[int, int]], in_square: Mapping[tuple[int, int], list[Word]]
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """The anchors with squares set apart that hold a number each, and beside them those that hold a text each.
+
+    Where cells are shaded by their values, there is no edge between two of the same shade, and a number does not go on
+    in the next line.
+    """
+    squares: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for square, place in anchor.items():
+        squares.setdefault(place, []).append(square)
+    filled = {place: [square for square in inside if square in in_square] for place, inside in squares.items()}
+    apart = {
+        place
+        for place, found in filled.items()
+        if len(found) > 1
+        and all(len(in_square[square]) == 1 and is_numeric(in_square[square][0].text) for square in found)
+    }
+    rows = {row for place in apart for row, _ in filled[place] if len({row for row, _ in filled[place]}) > 1}
+    apart |= {
+        place
+        for place, inside in squares.items()
+        if len(filled[place]) == len(inside) and len({row for row, _ in inside} & rows) > 1
+    }
+    return {square: square if place in apart else place for square, place in anchor.items()}
 
 
 def _is_ruled(rules: Sequence[Rule], edge: tuple[float, float], at: float) -> bool:

@@ -5,8 +5,10 @@ import pymupdf
 import pytest
 
 from rag.parse.pdf.continued import join_continued
+from rag.parse.pdf.rulings import Rule, Rulings, grid_table
 from rag.parse.pdf.tables import FoundTable, find_tables
 from rag.parse.pdf.text_layer import read_page
+from rag.parse.pdf.word_lines import Word
 from rag.parse.table import read_table
 from tests.rag.parse.pdf.drawing import Draw, pdf_bytes, write, write_lines
 
@@ -37,6 +39,23 @@ def prose(page: pymupdf.Page) -> None:
     write_lines(
         page, 72, 60, [f"Running text of the page that stands above every table, line {at}." for at in range(4)]
     )
+
+
+def test_numbers_in_cells_of_one_shade_are_cells_of_their_own() -> None:
+    # Three rows of 20 and four columns of 60. The third column's cells have no edge between them, nor has the first one
+    # to its left; the first column's have none either, beside two columns that have all.
+    xs, ys = (0, 60, 120, 180, 240), (0, 20, 40, 60)
+    across = [Rule(y, 60, 120) for y in ys] + [Rule(y, 180, 240) for y in ys] + [Rule(0, 0, 240), Rule(60, 0, 240)]
+    down = [Rule(x, 20 if x == 120 else 0, 60) for x in xs]
+    rows = [("small", "0.20", "0.00", "0.90"), ("large", "0.40", "0.00", "0.93"), ("both", "0.41", "0.00", "0.94")]
+    words = [
+        Word(xs[column] + 10, ys[row] + 5, xs[column] + 40, ys[row] + 15, text)
+        for row, texts in enumerate(rows)
+        for column, text in enumerate(texts)
+    ]
+    table = grid_table(Rulings(tuple(across), tuple(down)), words)
+    assert table is not None
+    assert [tuple(cell.text for cell in table.cells if cell.row == row) for row in range(3)] == rows
 
 
 def test_a_grid_keeps_cells_that_span_and_joins_lines_inside_a_cell() -> None:
