@@ -20,7 +20,7 @@ _MIN_WORDS = 3
 _MAX_WORDS = 48  # of all quotes; the first may be longer
 _MARGIN = 1.6  # standard deviations behind the best at which a sentence is not quoted beside it
 _PASSAGE_WEIGHT = 0.3  # of the score of a sentence's passage, beside its own
-_ABOVE = 0.7  # of an identifier that stands above a sentence, as a heading stands above many
+_ABOVE = 0.6  # of an identifier that stands above a sentence, as a heading stands above many
 _CELLS = " | "
 
 
