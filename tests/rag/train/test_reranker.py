@@ -169,7 +169,8 @@ def test_a_tie_counts_against_the_positive() -> None:
 def test_rankings_are_measured_alone_on_top_of_the_cosine_and_as_served() -> None:
     passages = [ScoredPassage("p", FirstStageScores(0.5, 0.0)), ScoredPassage("n", FirstStageScores(0.6, 0.0))]
     example = RankingExample("q", passages[0], (passages[1],))
-    found = evaluate_rankings(3, [example], [[1.5, 0.0]], SERVING, residual_scale=20.0).rankings
+    serving = SERVING.model_copy(update={"dense_weight": 1.0, "model_weight": 0.75})
+    found = evaluate_rankings(3, [example], [[1.5, 0.0]], serving, residual_scale=20.0).rankings
     by_rank = {name: quality.mrr for name, quality in found.items()}
     assert by_rank == {"dense": 0.5, "first_stage": 0.5, "model": 1.0, "combined": 0.5, "residual": 0.5}
     weights = mrr_by_model_weight([example], [[1.5, 0.0]], SERVING)
