@@ -18,15 +18,15 @@ from typing import Any
 
 import yaml
 
-from bench.quality import Encoded, benchmark_config, evaluate, first_stages, read_sets, rerank, score_all, search_all
+from bench.quality import benchmark_config, encode, evaluate, first_stages, read_sets, rerank, score_all, search_all
 from bench.report import PROJECT, RESULTS, Run, out, print_table
 from rag.config import RagConfig
-from rag.evaluate.collection_index import chunk_of
 from rag.models import MODELS, AdaptedModel
 from rag.parts import build_embedder, build_reranker
 
 START = "quire-reranker"
 EARLIER_WEIGHT = 0.2  # that the page of its adapter names
+PLACES = ("out", "merged", "command")  # of a job's report: they name folders that are gone
 
 
 def adapt(corpus: Path, config_file: Path, folder: Path, args: argparse.Namespace) -> dict[str, Any]:  # Any: JSON
@@ -70,13 +70,10 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON record")
     args = parser.parse_args()
     run = Run("adaptation")
-    config = benchmark_config(args.config, argparse.Namespace(k1=None, b=None))
+    config = benchmark_config(args.config)
     (collection,) = read_sets(args.data, [args.set], None)
-    chunks = tuple(map(chunk_of, collection.documents))
-    embedder = build_embedder(config)
-    vectors = embedder.embed_passages([chunk.embedded_text for chunk in chunks])
-    queries = embedder.embed_queries([query.text for query in collection.queries])
-    searched, _ = search_all(Encoded(collection, chunks, vectors, queries), config)
+    encoded, _ = encode(collection, build_embedder(config))
+    searched, _ = search_all(encoded, config)
     scores = {"fused": first_stages(searched)["rrf"]}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -91,18 +88,15 @@ def main() -> None:
             ),
         }
         for label, chosen in rerankers.items():
-            logits, _ = score_all(searched, chunks, build_reranker(chosen), args.k_rerank)
+            logits, _ = score_all(searched, encoded.chunks, build_reranker(chosen), args.k_rerank)
             rankings = [rerank(one, logits, chosen.rerank) for one in searched]
             scores[label] = evaluate(rankings, collection.queries)
     metrics = list(scores["fused"])
     print_table(args.set, ("ranking", *metrics), [(label, *row.values()) for label, row in scores.items()])
     gain = {m: round(scores["cross-encoder after"][m] - scores["cross-encoder before"][m], 4) for m in metrics}
     out.print(f"adapting the cross-encoder: {', '.join(f'{m} {value:+.3f}' for m, value in gain.items())}")
-    for report in jobs.values():
-        for place in ("out", "merged"):
-            report.pop(place, None)
-        report.pop("command", None)
-    run.write({"set": args.set, "scores": scores, "gain": gain, **jobs}, config, args.results)
+    reports = {job: {k: v for k, v in report.items() if k not in PLACES} for job, report in jobs.items()}
+    run.write({"set": args.set, "scores": scores, "gain": gain, **reports}, config, args.results)
 
 
 if __name__ == "__main__":

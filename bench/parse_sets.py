@@ -20,7 +20,7 @@ from rag.evaluate.parsing.tables import teds
 Scores = dict[str, float]  # measure -> figure
 
 _LOGO_SHARE = 0.02  # of a page
-TEXT_PAGES = PROJECT / "var" / "bench" / "text-pages"
+_TEXT_PAGES = PROJECT / "var" / "bench" / "text-pages"  # folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +114,15 @@ def _text_arxiv(data: Path) -> list[ParseCase]:
 
 def _text_pages(data: Path) -> list[ParseCase]:
     """The pages of the long documents and papers that hold text, and no image but a logo, as files of their own."""
-    TEXT_PAGES.mkdir(parents=True, exist_ok=True)
+    _TEXT_PAGES.mkdir(parents=True, exist_ok=True)
     cases = []
     for case in (*_md_source(data), *_text_arxiv(data)):
         with pymupdf.open(case.path) as pdf:
             pages = [number for number, page in enumerate(pdf) if page.get_text().strip() and not _has_picture(page)]
             if pages:
                 pdf.select(pages)
-                pdf.save(TEXT_PAGES / case.path.name, garbage=3, deflate=True)
-                cases.append(ParseCase("text-pages", TEXT_PAGES / case.path.name))
+                pdf.save(_TEXT_PAGES / case.path.name, garbage=3, deflate=True)
+                cases.append(ParseCase("text-pages", _TEXT_PAGES / case.path.name))
     return cases
 
 

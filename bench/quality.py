@@ -24,7 +24,7 @@ from rag.evaluate.metrics import mean, mrr_at_k, ndcg_at_k, recall_at_k
 from rag.evaluate.sampling import sample
 from rag.ids import ChunkId
 from rag.parts import build_embedder, build_reranker
-from rag.protocols import Reranker
+from rag.protocols import Embedder, Reranker
 from rag.rerank.combine import combined_scores, rank_candidates
 from rag.search.merge import combine, merge_top_k
 
@@ -83,6 +83,16 @@ class Encoded:
     chunks: tuple[Chunk, ...]
     vectors: Vectors
     query_vectors: Vectors
+
+
+def encode(collection: Collection, embedder: Embedder) -> tuple[Encoded, float]:
+    """The collection with its vectors, and the seconds that those of its documents took."""
+    chunks = tuple(chunk_of(document) for document in collection.documents)
+    started = time.perf_counter()
+    vectors = embedder.embed_passages([chunk.embedded_text for chunk in chunks])
+    seconds = time.perf_counter() - started
+    query_vectors = embedder.embed_queries([query.text for query in collection.queries])
+    return Encoded(collection, chunks, vectors, query_vectors), seconds
 
 
 def search_all(encoded: Encoded, config: RagConfig) -> tuple[list[Searched], list[float]]:
@@ -189,11 +199,11 @@ def with_lexical(config: RagConfig, lexical: LexicalIndexConfig) -> RagConfig:
 # ---------------------------------------------------------------- the command
 
 
-def benchmark_config(path: Path, args: argparse.Namespace) -> RagConfig:
+def benchmark_config(path: Path, k1: float | None = None, b: float | None = None) -> RagConfig:
     """The configuration of the file with two shards and the BM25 settings asked for."""
     config = load_config(path)
     lexical = config.index.lexical.model_copy(
-        update={name: value for name, value in (("k1", args.k1), ("b", args.b)) if value is not None}
+        update={name: value for name, value in (("k1", k1), ("b", b)) if value is not None}
     )
     index = config.index.model_copy(update={"num_shards": 2, "lexical": lexical})
     return config.model_copy(update={"index": index})
@@ -228,7 +238,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON record")
     args = parser.parse_args()
     run = Run("quality")
-    config = benchmark_config(args.config, args)
+    config = benchmark_config(args.config, args.k1, args.b)
 
     embedder, reranker = build_embedder(config), build_reranker(config)
     encoded_sets: dict[str, Encoded] = {}
@@ -237,23 +247,19 @@ def main() -> None:
     speed: dict[str, dict[str, float]] = {}
     for collection in read_sets(args.data, args.sets, args.max_queries):
         name = collection.name
-        chunks = tuple(chunk_of(document) for document in collection.documents)
-        started = time.perf_counter()
-        vectors = embedder.embed_passages([chunk.embedded_text for chunk in chunks])
-        encode_s = time.perf_counter() - started
-        query_vectors = embedder.embed_queries([query.text for query in collection.queries])
-        encoded_sets[name] = encoded = Encoded(collection, chunks, vectors, query_vectors)
+        encoded, encode_s = encode(collection, embedder)
+        encoded_sets[name] = encoded
 
         searched, times_ms = search_all(encoded, config)
-        logits, pairs_s = score_all(searched, chunks, reranker, args.k_rerank)
+        logits, pairs_s = score_all(searched, encoded.chunks, reranker, args.k_rerank)
         num_pairs = sum(map(len, logits.values()))
         searched_sets[name] = searched, logits
         reranked = [rerank(one, logits, config.rerank) for one in searched]
         stages_of[name] = first_stages(searched) | {"reranked": evaluate(reranked, collection.queries)}
         speed[name] = {
-            "documents": len(chunks),
+            "documents": len(encoded.chunks),
             "queries": len(searched),
-            "encoded_per_s": round(len(chunks) / encode_s, 1),
+            "encoded_per_s": round(len(encoded.chunks) / encode_s, 1),
             "search_ms_p50": round(percentile(times_ms, 0.5), 2),
             "pairs_scored": num_pairs,
             "pairs_per_s": round(num_pairs / pairs_s, 1) if num_pairs else 0.0,

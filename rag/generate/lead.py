@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from rag.clean.injection import instruction_like
 from rag.data import Message, Passage, Prompt
-from rag.generate.prompt import quotable
+from rag.generate.prompt import quoted
 from rag.generate.sentences import sentences
 from rag.rerank.combine import standard_scores
 from rag.rerank.identifiers import identifier_shares
@@ -72,13 +72,13 @@ def with_lead(
         for own, share, passage in zip(standard_scores(scores), held, of_passage, strict=True)
     ]
     best_first = sorted(range(len(found)), key=lambda place: (-totals[place], place))[:max_quotes]
-    quoted: list[QuotableSentence] = []
+    chosen: list[QuotableSentence] = []
     for place in best_first:
-        num_words = sum(len(sentence.text.split()) for sentence in (*quoted, found[place]))
-        if quoted and (totals[place] < totals[best_first[0]] - _MARGIN or num_words > _MAX_WORDS):
+        num_words = sum(len(sentence.text.split()) for sentence in (*chosen, found[place]))
+        if chosen and (totals[place] < totals[best_first[0]] - _MARGIN or num_words > _MAX_WORDS):
             break
-        quoted.append(found[place])
-    lead = " ".join(f'"{quotable(sentence.text)}" [{sentence.passage.number}]' for sentence in quoted)
+        chosen.append(found[place])
+    lead = " ".join(quoted(sentence.text, sentence.passage.number) for sentence in chosen)
     return replace(prompt, messages=(*prompt.messages, Message("assistant", lead)))
 
 

@@ -35,6 +35,8 @@ _FIGURES = {"<": "‹", ">": "›"}
 # What `_passage_block` writes: no text of a passage can begin a line with "[1] ", see `neutralise`.
 _PASSAGE_BLOCK = re.compile(r"^\[(\d+)\] (.*?)(?=\n\n\[\d+\] |\n</passages>)", re.DOTALL | re.MULTILINE)
 
+_QUOTED = re.compile(r'"([^"]*)" \[(\d+)\]')
+
 _REFUSAL_WORDS = re.compile(
     r"\b(?:documents?|passages?|context|sources?|texts?|information)\b.{0,40}"
     r"\b(?:do|does|did)(?: not|n't)\b.{0,20}\b(?:answer|contain|mention|provide|include|say|specify|state|cover|hold)\b"
@@ -83,6 +85,16 @@ def _asked(messages: Sequence[Message]) -> str:
 def quotable(text: str) -> str:
     """The text as a prompt shows it, on one line and without the marks that would end a quote."""
     return " ".join(neutralise(text).split()).replace('"', "'")
+
+
+def quoted(text: str, number: int) -> str:
+    """The text as an answer quotes it: `"copied words" [n]`."""
+    return f'"{quotable(text)}" [{number}]'
+
+
+def quotes_in(answer: str) -> list[tuple[str, int]]:
+    """The quotes that `quoted` made, in order: their words and the numbers of their passages."""
+    return [(text, int(number)) for text, number in _QUOTED.findall(answer)]
 
 
 def neutralise(text: str) -> str:

@@ -57,8 +57,10 @@ def _with_signs(text: str, start: int, end: int) -> tuple[int, int]:
             break
         end += 1
     for closing, opening in _BRACKETS.items():
-        if start > 0 and text[start - 1] == opening:
-            start -= text.count(closing, start, end) > text.count(opening, start, end)
+        if text.startswith(opening, max(start - 1, 0), start) and (
+            text.count(closing, start, end) > text.count(opening, start, end)
+        ):
+            start -= 1
     return start, end
 
 

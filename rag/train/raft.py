@@ -33,7 +33,7 @@ from rag.data import (
     Question,
     Region,
 )
-from rag.generate.prompt import ANSWER_LABEL, REFUSAL, build_prompt, quotable
+from rag.generate.prompt import ANSWER_LABEL, REFUSAL, build_prompt, quotable, quoted
 from rag.generate.sentences import sentences
 from rag.ids import ChunkId, DocumentId, digest
 from rag.index.analysis import Analyzer
@@ -167,7 +167,7 @@ def quoting_target(quotes: Sequence[tuple[str, int]], answer: str) -> str:
 
 def behind_quotes(said: Sequence[tuple[str, int]], quotes: Sequence[tuple[str, int]], answer: str) -> str:
     """The target of an answer that begins with quotes already: others, where there are any, and the answer itself."""
-    parts = [f'"{quotable(quote)}" [{number}]' for quote, number in quotes]
+    parts = [quoted(quote, number) for quote, number in quotes]
     num_words = len(answer.split())
     num_quoted = sum(len(quote.split()) for quote, _ in (*said, *quotes))
     if answer and num_words <= min(_MAX_ANSWER_WORDS, _MAX_ANSWER_SHARE * num_quoted):

@@ -1,15 +1,12 @@
 """Examples as the service puts them: the answer begun with the reranker's quotes, what is left to say as the target."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from rag.generate.lead import quotable_sentences, with_lead
-from rag.generate.prompt import question_of, quotable
+from rag.generate.prompt import question_of, quotable, quotes_in
 from rag.protocols import Reranker
 from rag.train.raft import RaftExample, RaftGroup, behind_quotes
-
-_QUOTE = re.compile(r'"([^"]*)" \[(\d+)\]')
 
 
 class LeadWriter:
@@ -46,7 +43,7 @@ def target_behind(lead: str, example: RaftExample) -> str:
     """
     if not lead:
         return example.target
-    said = [(text, int(number)) for text, number in _QUOTE.findall(lead)]
+    said = quotes_in(lead)
     answer = quotable(example.answer)
     held = len(example.quotes) == 1 and any(number in example.golden and answer in text for text, number in said)
     missing = () if held else tuple(quote for quote in example.quotes if quotable(quote[0]) not in lead)

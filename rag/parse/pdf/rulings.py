@@ -245,9 +245,6 @@ def grid_table(grid: Rulings, words: Sequence[Word]) -> Table | None:
     texts = {place: lines_of(inside) for place, inside in held.items()}
     if _has_unruled_rows(texts) or _has_unruled_columns(texts, anchor, xs):
         return None
-    squares: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for square, place in anchor.items():
-        squares.setdefault(place, []).append(square)
     cells = [
         TableCell(
             row,
@@ -256,7 +253,7 @@ def grid_table(grid: Rulings, words: Sequence[Word]) -> Table | None:
             1 + max(at for at, _ in inside) - row,
             1 + max(at for _, at in inside) - column,
         )
-        for (row, column), inside in sorted(squares.items())
+        for (row, column), inside in sorted(_squares_of(anchor).items())
     ]
     table = compact(Table(len(ys) - 1, len(xs) - 1, tuple(cells)))
     if table.num_rows < 2 or table.num_columns < 2 or not _is_filled(table):
@@ -338,6 +335,14 @@ def _anchors(
     return anchor
 
 
+def _squares_of(anchor: Mapping[tuple[int, int], tuple[int, int]]) -> dict[tuple[int, int], list[tuple[int, int]]]:
+    """The squares of the grid that each cell is made of, by the cell's place."""
+    squares: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for square, place in anchor.items():
+        squares.setdefault(place, []).append(square)
+    return squares
+
+
 def _with_numbers_apart(
     anchor: dict[tuple[int, int], tuple[int, int]], in_square: Mapping[tuple[int, int], list[Word]]
 ) -> dict[tuple[int, int], tuple[int, int]]:
@@ -346,9 +351,7 @@ def _with_numbers_apart(
     Where cells are shaded by their values, there is no edge between two of the same shade, and a number does not go on
     in the next line.
     """
-    squares: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for square, place in anchor.items():
-        squares.setdefault(place, []).append(square)
+    squares = _squares_of(anchor)
     filled = {place: [square for square in inside if square in in_square] for place, inside in squares.items()}
     apart = {
         place
@@ -356,7 +359,8 @@ def _with_numbers_apart(
         if len(found) > 1
         and all(len(in_square[square]) == 1 and is_numeric(in_square[square][0].text) for square in found)
     }
-    rows = {row for place in apart for row, _ in filled[place] if len({row for row, _ in filled[place]}) > 1}
+    parted = [{row for row, _ in filled[place]} for place in apart]
+    rows = {row for group in parted if len(group) > 1 for row in group}
     apart |= {
         place
         for place, inside in squares.items()
