@@ -161,7 +161,7 @@ PiiPolicy = Literal["off", "flag", "mask", "narrow"]
 class CleanConfig(Section):
     """What is taken out of documents, and which of them say the same."""
 
-    clean_version: int = Field(1, description="Raised when cleaning changes, so that documents are cleaned again.")
+    clean_version: int = Field(2, description="Raised when cleaning changes, so that documents are cleaned again.")
     duplicates: Literal["off", "exact", "near"] = Field(
         "near", description="Of documents with the same readers and text one is indexed; near: of like ones as well."
     )

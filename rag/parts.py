@@ -23,8 +23,10 @@ def build_parser(config: RagConfig) -> Parser:
     match config.parse.isolation:
         case "process":
             from rag.parse.isolation import IsolatedParser
+            from rag.parse.parser import DocumentParser
 
-            return IsolatedParser(partial(build_document_parser, config), config.parse)
+            text_parser = DocumentParser(config.parse, config.sources)
+            return IsolatedParser(partial(build_document_parser, config), config.parse, text_parser)
         case "none":
             return build_document_parser(config)
 

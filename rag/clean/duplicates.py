@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 from datasketch import MinHash, MinHashLSH
+from xxhash import xxh32_intdigest
 
 from rag.config import CleanConfig
 from rag.data import Document
@@ -166,7 +167,7 @@ def _telling(text: str) -> Iterable[str]:
 
 def _minhash(words: Sequence[str]) -> npt.NDArray[np.uint32]:
     shingles = {" ".join(words[at : at + _SHINGLE_WORDS]) for at in range(max(len(words) - _SHINGLE_WORDS + 1, 1))}
-    made = MinHash(num_perm=NUM_PERMUTATIONS, seed=_SEED, scheme=_SCHEME)
+    made = MinHash(num_perm=NUM_PERMUTATIONS, seed=_SEED, scheme=_SCHEME, hashfunc=xxh32_intdigest)
     made.update_batch([shingle.encode("utf-8", "surrogatepass") for shingle in sorted(shingles)])
     hashes: npt.NDArray[np.uint32] = made.hashvalues.astype(np.uint32)
     return hashes

@@ -152,7 +152,12 @@ _TELLING_FORM = re.compile(  # in every text that holds an id which its form alo
 )
 
 
+_ANY_ID = re.compile(r"(?:\d[^\d\n]?){6}")  # in every text that holds any
+
+
 def _national_ids(text: str) -> Iterator[tuple[int, int]]:
+    if not _ANY_ID.search(text):
+        return
     by_form = _TELLING_FORM.search(text) is not None
     for name, form, words in _id_patterns():
         if not (by_form if words is None else words.search(text)):

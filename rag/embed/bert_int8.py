@@ -51,25 +51,24 @@ class Int8Bert:
     """
 
     def __init__(self, directory: Path, head: Head, num_threads: int) -> None:
+        weights, config = _read_model(directory)
+        self.dim = int(config["hidden_size"])
+        self.max_positions: int | None = int(config["max_position_embeddings"])
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # texts run beside each other instead
         options.log_severity_level = 3
         # ONNX Runtime's fused add and layer norm takes five times as long as the two by themselves.
         slower = ["SkipLayerNormFusion", "BiasSkipLayerNormFusion", "BiasGeluFusion"]
         self._session = onnxruntime.InferenceSession(
-            _graph(directory, head).SerializeToString(),
+            _Graph(weights, config).model(head).SerializeToString(),
             options,
             providers=["CPUExecutionProvider"],
             disabled_optimizers=slower,
         )
         self._threads = ThreadPoolExecutor(num_threads or len(os.sched_getaffinity(0)))
 
-    def run(self, rows: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None) -> Floats:
-        """What the head gives for each row of token ids, (n, ...), in order; token types are 0 where not given."""
-        return np.stack(self.run_each(rows, types))
-
-    def run_each(self, rows: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None) -> list[Floats]:
-        """The same in a list, for heads that give as much as a text has tokens."""
+    def run(self, rows: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None) -> list[Floats]:
+        """What the head gives for each row of token ids, in order; token types are 0 where not given."""
         longest_first = sorted(
             range(len(rows)), key=lambda place: -len(rows[place])
         )  # no thread is left with a long one
@@ -88,8 +87,8 @@ class Int8Bert:
 # ---------------------------------------------------------------- the graph
 
 
-def _graph(directory: Path, head: Head) -> onnx.ModelProto:
-    """The model in the directory as a graph. Raises ModelError for anything but a BERT."""
+def _read_model(directory: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:  # Any: dtypes, JSON
+    """Weights and settings of the model in the directory. Raises ModelError for anything but a BERT."""
     try:
         config = _read_config(directory)
         weights = load_file(directory / WEIGHTS)
@@ -98,7 +97,7 @@ def _graph(directory: Path, head: Head) -> onnx.ModelProto:
     if not _is_known(config):
         kind, activation = config.get("model_type"), config.get("hidden_act")
         raise ModelError(f"{directory}: a {kind} with {activation} can't run in 8 bits; expected a bert with gelu")
-    return _Graph({name.removeprefix("bert."): array for name, array in weights.items()}, config).model(head)
+    return {name.removeprefix("bert."): array for name, array in weights.items()}, config
 
 
 def _read_config(directory: Path) -> dict[str, Any]:  # Any: JSON

@@ -1,54 +1,57 @@
-"""What the encoder and the cross-encoder share: where a model runs, and how token ids become padded batches."""
+"""What every model that reads text shares: where it runs, and how rows of token ids become batches."""
 
-import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
-import numpy as np
-import torch
+from rag.config import EmbedConfig, RerankConfig
+from rag.embed.bert_int8 import Floats, Int8Bert, can_run_in_int8
 
-from rag.embed.bert_int8 import can_run_in_int8
-
-
-def use_threads(num_threads: int) -> None:
-    """Let torch compute on so many CPU threads in this process; 0 takes every core that the process may use.
-
-    Called when a model is built and never when a module is imported: a worker that vLLM spawns imports the main
-    module again, and a thread count set there makes its generation about twenty times slower.
-    """
-    torch.set_num_threads(num_threads or len(os.sched_getaffinity(0)))
+_GPU_DEVICES = ("nvidiactl", "dxg", "kfd")  # of the drivers of NVIDIA, of Windows below Linux, of AMD
 
 
-def pick_device(device: str) -> torch.device:
-    """The device of that name; `auto` is the GPU where there is one."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(device)
+def pick_device(device: str) -> str:
+    """The device of that name; `auto` is the GPU where there is one, else the CPU."""
+    if device != "auto":
+        return device
+    if sys.platform == "linux" and not any(Path("/dev", name).exists() for name in _GPU_DEVICES):
+        return "cpu"  # without the seconds that torch takes to say so
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def pick_engine(engine: Literal["auto", "torch", "int8"], device: torch.device, directory: Path) -> str:
+def pick_engine(engine: Literal["auto", "torch", "int8"], device: str, directory: Path) -> str:
     """`torch` or `int8`; `auto` takes 8 bits on a CPU, for models that can run in them."""
     if engine == "auto":
-        return "int8" if device.type == "cpu" and can_run_in_int8(directory) else "torch"
+        return "int8" if device == "cpu" and can_run_in_int8(directory) else "torch"
     return engine
 
 
-@contextmanager
-def quiet_loading() -> Iterator[None]:
-    """Keep transformers' progress bars and loading reports out of the log."""
-    from transformers.utils import logging
+class EncoderPass(Protocol):
+    """A forward pass of an encoder."""
 
-    level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if had_bars:
-            logging.enable_progress_bar()
+    dim: int
+    max_positions: int | None  # None: as many as one likes
+
+    def run(self, rows: Sequence[Sequence[int]]) -> list[Floats]:
+        """The mean or the first of the states of each row's tokens, (dim,), or all of them, (tokens, dim)."""
+        ...
+
+
+def open_encoder(
+    directory: Path, head: Literal["mean", "cls", "states"], config: EmbedConfig | RerankConfig
+) -> tuple[EncoderPass, str]:
+    """The encoder in the directory and the name of its engine. Raises ModelError for one that can't be loaded."""
+    device = pick_device(config.device)
+    engine = pick_engine(config.engine, device, directory)
+    if engine == "int8":
+        return Int8Bert(directory, head, config.num_threads), engine
+    from rag.embed.torch_encoder import TorchEncoder
+
+    return TorchEncoder(directory, head, device, config.num_threads, config.batch_tokens), engine
 
 
 def length_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
@@ -65,10 +68,17 @@ def length_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[i
         start += size
 
 
-def padded(rows: Sequence[Sequence[int]], fill: int) -> torch.Tensor:
-    """The rows as one int64 tensor (n, longest), filled up on the right."""
-    longest = max(map(len, rows))
-    values = np.full((len(rows), longest), fill, dtype=np.int64)
-    for place, row in enumerate(rows):
-        values[place, : len(row)] = row
-    return torch.from_numpy(values)
+@contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Keep transformers' progress bars and loading reports out of the log."""
+    from transformers.utils import logging
+
+    level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if had_bars:
+            logging.enable_progress_bar()

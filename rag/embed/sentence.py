@@ -1,18 +1,16 @@
 """A sentence encoder: one forward pass of a BERT-like model, pooled to one unit vector a text."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from transformers import AutoConfig, AutoTokenizer
 
 from rag.config import EmbedConfig
 from rag.data import Vectors
-from rag.embed.bert_int8 import Int8Bert
-from rag.embed.forward import pick_device, pick_engine, quiet_loading
-from rag.embed.torch_encoder import Pooling, TorchEncoder
+from rag.embed.forward import open_encoder
+from rag.embed.tokenizer import WindowTokenizer
 from rag.errors import ModelError
 
 
@@ -26,35 +24,23 @@ class SentenceEncoder:
 
     def __init__(self, model_directory: Path, config: EmbedConfig) -> None:
         self._config = config
-        pooling = _pooling(model_directory)
-        device = pick_device(config.device)
-        self._engine = pick_engine(config.engine, device, model_directory)
-        try:
-            with quiet_loading():
-                self._tokenizer = AutoTokenizer.from_pretrained(model_directory, local_files_only=True)
-                settings = AutoConfig.from_pretrained(model_directory, local_files_only=True)
-                if self._engine == "int8":
-                    self._pooled = Int8Bert(model_directory, pooling, config.num_threads).run
-                else:
-                    model = TorchEncoder(model_directory, device, config.num_threads, config.batch_tokens)
-                    self._pooled = partial(model.pooled, pooling=pooling)
-        except (OSError, ValueError) as error:
-            raise ModelError(f"{model_directory} holds no encoder that transformers can load: {error}") from error
-        self._dim = int(settings.hidden_size)
-        positions = getattr(settings, "max_position_embeddings", config.max_tokens)
-        self._max_tokens = min(config.max_tokens, positions, self._tokenizer.model_max_length)
-        self.num_truncated = 0
+        self._model, self._engine = open_encoder(model_directory, _pooling(model_directory), config)
+        self._tokenizer = WindowTokenizer(model_directory, config.max_tokens, self._model.max_positions)
 
     def __repr__(self) -> str:
-        return f"SentenceEncoder(dim={self.dim}, max_tokens={self._max_tokens}, engine={self._engine})"
+        return f"SentenceEncoder(dim={self.dim}, max_tokens={self._tokenizer.max_tokens}, engine={self._engine})"
+
+    @property
+    def num_truncated(self) -> int:
+        return self._tokenizer.num_truncated
 
     @property
     def dim(self) -> int:
-        return self._dim
+        return self._model.dim
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors (n, dim), row i for texts[i]; in torch equal up to float noise however the texts are batched."""
-        return self._encode(self._tokenized([self._config.passage_prefix + text for text in texts]))
+        return self._encode(self._tokenizer.rows([self._config.passage_prefix + text for text in texts]))
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors (n, dim), row i for texts[i]; bit-identical whichever other texts come along.
@@ -62,22 +48,14 @@ class SentenceEncoder:
         Each distinct query is a forward pass of its own: matrix kernels sum in another order for another batch size,
         even at equal lengths, and a trace must replay to the same vector.
         """
-        rows = self._tokenized([self._config.query_prefix + text for text in texts])
+        rows = self._tokenizer.rows([self._config.query_prefix + text for text in texts])
         distinct = {tuple(row): self._encode([row])[0] for row in rows}
         return np.stack([distinct[tuple(row)] for row in rows]) if rows else self._encode([])
-
-    def _tokenized(self, texts: list[str]) -> list[list[int]]:
-        if not texts:
-            return []
-        encoded = self._tokenizer(texts, truncation=True, max_length=self._max_tokens, padding=False)
-        self.num_truncated += sum(1 for encoding in encoded.encodings if encoding.overflowing)
-        rows: list[list[int]] = encoded["input_ids"]
-        return rows
 
     def _encode(self, rows: list[list[int]]) -> Vectors:
         if not rows:
             return np.empty((0, self.dim), dtype=np.float32)
-        vectors: Vectors = self._pooled(rows)
+        vectors: Vectors = np.stack(self._model.run(rows))
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
         if not np.isfinite(vectors).all():
             raise ModelError(f"the encoder gave a vector that is not finite for one of {len(rows)} texts")
@@ -105,7 +83,7 @@ class _PoolingConfig(BaseModel):
         return self.pooling_mode or "+".join(flags)
 
 
-def _pooling(directory: Path) -> Pooling:
+def _pooling(directory: Path) -> Literal["mean", "cls"]:
     """How token states become one vector: "mean" or "cls"; mean where the directory does not say."""
     modules, pooling = directory / "modules.json", directory / "1_Pooling" / "config.json"
     try:

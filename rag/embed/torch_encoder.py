@@ -2,48 +2,52 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from transformers import AutoModel
 
-from rag.embed.forward import length_batches, padded, use_threads
-
-Pooling: TypeAlias = Literal["mean", "cls"]
-Floats: TypeAlias = npt.NDArray[np.float32]
+from rag.embed.bert_int8 import Floats
+from rag.embed.forward import length_batches, quiet_loading
+from rag.embed.torch_forward import padded, use_threads
+from rag.errors import ModelError
 
 
 class TorchEncoder:
     """States of rows of token ids, from padded batches of similar length; equal up to float noise in any company."""
 
-    def __init__(self, directory: Path, device: torch.device, num_threads: int, batch_tokens: int) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        head: Literal["mean", "cls", "states"],
+        device: str,
+        num_threads: int,
+        batch_tokens: int,
+    ) -> None:
         use_threads(num_threads)
-        # float32 also where bfloat16 would run: queries and passages are embedded on different machines, and the scores
-        # of a shard must compare with those of another.
-        model = AutoModel.from_pretrained(directory, local_files_only=True, dtype=torch.float32)
+        try:
+            with quiet_loading():
+                # float32 also where bfloat16 would run: queries and passages are embedded on different machines, and
+                # the scores of a shard must compare with those of another.
+                model = AutoModel.from_pretrained(directory, local_files_only=True, dtype=torch.float32)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{directory} holds no encoder that transformers can load: {error}") from error
+        self.dim = int(model.config.hidden_size)
+        self.max_positions: int | None = getattr(model.config, "max_position_embeddings", None)
         self._model = model.eval().to(device)
-        self._device, self._batch_tokens = device, batch_tokens
+        self._head, self._device, self._batch_tokens = head, device, batch_tokens
 
-    def pooled(self, rows: Sequence[Sequence[int]], pooling: Pooling) -> Floats:
-        """The mean of each row's states, or the first of them, (n, dim)."""
-        vectors = np.empty((len(rows), self._model.config.hidden_size), dtype=np.float32)
-        for places, states, mask in self._batches(rows):
-            if pooling == "cls":
-                pooled = states[:, 0]
-            else:
-                weights = mask.unsqueeze(-1).to(states.dtype)
-                pooled = (states * weights).sum(dim=1) / weights.sum(dim=1)
-            vectors[places] = pooled.cpu().numpy()
-        return vectors
-
-    def states(self, rows: Sequence[Sequence[int]]) -> list[Floats]:
-        """The states of each row's tokens, (tokens, dim) each."""
+    def run(self, rows: Sequence[Sequence[int]]) -> list[Floats]:
+        """The mean or the first of the states of each row's tokens, (dim,), or all of them, (tokens, dim)."""
         found: dict[int, Floats] = {}
-        for places, states, _ in self._batches(rows):
-            for place, padded_states in zip(places, states.cpu().numpy(), strict=True):
-                found[place] = padded_states[: len(rows[place])]
+        for places, states, mask in self._batches(rows):
+            if self._head == "mean":
+                weights = mask.unsqueeze(-1).to(states.dtype)
+                states = (states * weights).sum(dim=1) / weights.sum(dim=1)
+            elif self._head == "cls":
+                states = states[:, 0]
+            for place, of_row in zip(places, states.cpu().numpy(), strict=True):
+                found[place] = of_row[: len(rows[place])] if self._head == "states" else of_row
         return [found[place] for place in range(len(rows))]
 
     def _batches(self, rows: Sequence[Sequence[int]]) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:

@@ -32,12 +32,13 @@ _START_SECONDS = 60.0  # for a child to import what it needs
 class IsolatedParser:
     """Parses in a child process, which is started when first needed and replaced every so many documents.
 
-    One document at a time: not for several threads.
+    Short texts are parsed in this one, by `text_parser` where it is given: it needs no models. One document at a time:
+    not for several threads.
     """
 
-    def __init__(self, factory: ParserFactory, config: ParseConfig) -> None:
+    def __init__(self, factory: ParserFactory, config: ParseConfig, text_parser: PageParser | None = None) -> None:
         self._factory, self._config = factory, config
-        self._here: PageParser | None = None
+        self._here = text_parser
         self._worker: _Worker | None = None
 
     def parse(self, raw: RawDocument) -> Document:

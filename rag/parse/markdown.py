@@ -15,7 +15,7 @@ from rag.parse.html import fragment_blocks
 from rag.parse.table import render, table_of_rows
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_MARKED = re.compile(r"[\\`*_\[\]<&!\n]")  # text without these is what it looks like
+_MARKED = re.compile(r"[\\`*\[]|(?<!\w)_|_(?!\w)|&#?\w|<[A-Za-z/!?]")  # text without these is what it looks like
 _TEMPLATE_TAG = re.compile(r"\{%.*?%\}", re.DOTALL)  # Liquid, as static site generators leave it in pages
 _ATTRIBUTES = re.compile(r"\s*\{[:#][^{}]*\}\s*$")  # {#anchor} and {: .class} at a line's end
 _TAG_OR_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)|<[^>]*>", re.DOTALL)
@@ -136,7 +136,7 @@ class _Renderer:
         if "{" in source:
             source = _ATTRIBUTES.sub("", _TEMPLATE_TAG.sub("", source))
         if not _MARKED.search(source):
-            return source.strip()
+            return " ".join(source.split())
         pieces: list[str] = []
         for token in _inline_parser().parseInline(source, self._env)[0].children or ():
             match token.type:

@@ -1,5 +1,7 @@
 """The parser of every format that is read: it decides by the bytes which one a document is in."""
 
+from typing import TYPE_CHECKING
+
 from rag.config import ParseConfig, SourcesConfig
 from rag.data import Block, Document, RawDocument
 from rag.errors import ParseError, RagError
@@ -8,17 +10,17 @@ from rag.parse import media_type as types
 from rag.parse.content import ParsedContent, printable
 from rag.parse.delimited import parse_delimited
 from rag.parse.description import describe
-from rag.parse.figures import FigureReader
 from rag.parse.forum import parse_row
 from rag.parse.html import parse_html
 from rag.parse.markdown import parse_markdown
 from rag.parse.media_type import decode_text, detect_media_type
-from rag.parse.ocr.page import OcrReader
-from rag.parse.pages import PageWork
-from rag.parse.pdf.detected import PageDetector
-from rag.parse.pdf.parser import parse_pdf
-from rag.parse.picture import parse_picture
 from rag.parse.plain import parse_plain
+
+# What only PDFs, pictures and Office files need is imported when the first of them comes: PyMuPDF alone loads models.
+if TYPE_CHECKING:
+    from rag.parse.ocr.page import OcrReader
+    from rag.parse.pages import PageWork
+    from rag.parse.pdf.detected import PageDetector
 
 
 class DocumentParser:
@@ -28,12 +30,12 @@ class DocumentParser:
         self,
         parse: ParseConfig,
         sources: SourcesConfig,
-        ocr: OcrReader | None = None,
-        detector: PageDetector | None = None,
+        ocr: "OcrReader | None" = None,
+        detector: "PageDetector | None" = None,
     ) -> None:
         self._parse, self._sources, self._ocr, self._detector = parse, sources, ocr, detector
 
-    def parse(self, raw: RawDocument, work: PageWork | None = None) -> Document:
+    def parse(self, raw: RawDocument, work: "PageWork | None" = None) -> Document:
         """The document's blocks in reading order. Raises ParseError with a reason for its owner.
 
         `work` takes the pages of a PDF through their steps; by itself the parser does so here and at once.
@@ -60,10 +62,14 @@ class DocumentParser:
             tuple(sorted(content.flags)),
         )
 
-    def _parse_as(self, media_type: str, raw: RawDocument, work: PageWork | None) -> ParsedContent:
+    def _parse_as(self, media_type: str, raw: RawDocument, work: "PageWork | None") -> ParsedContent:
         if media_type == types.PDF:
+            from rag.parse.pdf.parser import parse_pdf
+
             return parse_pdf(raw, self._parse, self._ocr, self._detector, work)
         if media_type in types.PICTURE_MEDIA_TYPES:
+            from rag.parse.picture import parse_picture
+
             return parse_picture(raw, self._ocr)
         if media_type in types.OFFICE_MEDIA_TYPES:
             return self._parse_office(media_type, raw)
@@ -83,7 +89,8 @@ class DocumentParser:
                 return parse_plain(text)
 
     def _parse_office(self, media_type: str, raw: RawDocument) -> ParsedContent:
-        # Imported here: a process that meets no Office file does not pay for their libraries.
+        from rag.parse.figures import FigureReader
+
         match media_type:
             case types.DOCX:
                 from rag.parse.office.document import parse_docx

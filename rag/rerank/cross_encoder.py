@@ -10,7 +10,8 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 
 from rag.config import RerankConfig
 from rag.embed.bert_int8 import Int8Bert
-from rag.embed.forward import length_batches, padded, pick_device, pick_engine, quiet_loading, use_threads
+from rag.embed.forward import length_batches, pick_device, pick_engine, quiet_loading
+from rag.embed.torch_forward import padded, use_threads
 from rag.errors import ModelError
 
 Pairs: TypeAlias = Mapping[str, Sequence[Sequence[int]]]  # a tokenizer's output: name -> one row a pair
@@ -44,11 +45,11 @@ class CrossEncoder:
     def __repr__(self) -> str:
         return f"CrossEncoder(max_tokens={self._max_tokens}, engine={self._engine})"
 
-    def _open(self, directory: Path, device: torch.device, config: RerankConfig) -> Callable[[Pairs], list[float]]:
+    def _open(self, directory: Path, device: str, config: RerankConfig) -> Callable[[Pairs], list[float]]:
         if self._engine == "torch":
             return _TorchCrossEncoder(directory, device, config).run
         model = Int8Bert(directory, "logit", config.num_threads)
-        return lambda pairs: [float(logit) for logit in model.run(pairs["input_ids"], pairs["token_type_ids"])[:, 0]]
+        return lambda pairs: [float(logit) for (logit,) in model.run(pairs["input_ids"], pairs["token_type_ids"])]
 
     def score(self, query: str, passages: Sequence[str]) -> list[float]:
         """One relevance logit a passage, in order; higher is better. Empty in, empty out."""
@@ -94,10 +95,10 @@ class CrossEncoder:
 class _TorchCrossEncoder:
     """The logits of tokenized pairs, in padded batches of similar length."""
 
-    def __init__(self, directory: Path, device: torch.device, config: RerankConfig) -> None:
+    def __init__(self, directory: Path, device: str, config: RerankConfig) -> None:
         use_threads(config.num_threads)
         # A GPU multiplies bfloat16 several times faster, and an order of passages needs no more digits.
-        dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+        dtype = torch.bfloat16 if device.startswith("cuda") else torch.float32
         model = AutoModelForSequenceClassification.from_pretrained(directory, local_files_only=True, dtype=dtype)
         self._model = model.eval().to(device)
         self._device, self._batch_tokens = device, config.batch_tokens

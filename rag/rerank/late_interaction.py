@@ -14,21 +14,18 @@ the question (Metzler and Croft, SIGIR 2005), and those at the passage's beginni
 import math
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from transformers import AutoTokenizer
 
 from rag.config import RerankConfig
-from rag.embed.bert_int8 import Floats, Int8Bert
-from rag.embed.forward import pick_device, pick_engine, quiet_loading
-from rag.embed.torch_encoder import TorchEncoder
-from rag.errors import ModelError
+from rag.embed.bert_int8 import Floats
+from rag.embed.forward import open_encoder
+from rag.embed.tokenizer import WindowTokenizer
 from rag.rerank.combine import DECIMALS, standard_scores, unit
 
 NUM_NEIGHBOURS = 5
@@ -56,27 +53,16 @@ class LateInteractionReranker:
     """
 
     def __init__(self, model_directory: Path, config: RerankConfig) -> None:
-        device = pick_device(config.device)
-        self._engine = pick_engine(config.engine, device, model_directory)
-        try:
-            with quiet_loading():
-                self._tokenizer = AutoTokenizer.from_pretrained(model_directory, local_files_only=True)
-                self._states = self._open(model_directory, device, config)
-        except (OSError, ValueError) as error:
-            raise ModelError(f"{model_directory} holds no encoder that transformers can load: {error}") from error
-        self._max_tokens = min(config.max_tokens, self._tokenizer.model_max_length)
+        self._model, self._engine = open_encoder(model_directory, "states", config)
+        self._tokenizer = WindowTokenizer(model_directory, config.max_tokens, self._model.max_positions)
         self._passages = PassageCache(config.cache_mb * 1_000_000)
-        self.num_truncated = 0
 
     def __repr__(self) -> str:
-        return f"LateInteractionReranker(max_tokens={self._max_tokens}, engine={self._engine})"
+        return f"LateInteractionReranker(max_tokens={self._tokenizer.max_tokens}, engine={self._engine})"
 
-    def _open(
-        self, directory: Path, device: torch.device, config: RerankConfig
-    ) -> Callable[[Sequence[Sequence[int]]], list[Floats]]:
-        if self._engine == "int8":
-            return Int8Bert(directory, "states", config.num_threads).run_each
-        return TorchEncoder(directory, device, config.num_threads, config.batch_tokens).states
+    @property
+    def num_truncated(self) -> int:
+        return self._tokenizer.num_truncated
 
     def score(self, query: str, passages: Sequence[str]) -> list[float]:
         """One score a passage, in order; higher is better, at most 1. Empty in, empty out."""
@@ -105,11 +91,9 @@ class LateInteractionReranker:
         """Each text as the encoder sees it; counts the passages, which follow the questions, that were cut."""
         if not texts:
             return []
-        encoded = self._tokenizer(texts, truncation=True, max_length=self._max_tokens, padding=False)
-        rows: list[list[int]] = encoded["input_ids"]
-        self.num_truncated += sum(1 for encoding in encoded.encodings[num_questions:] if encoding.overflowing)
+        rows = self._tokenizer.rows(texts, num_uncounted=num_questions)
         return [
-            TokenStates(tuple(row[1:-1]), states[1:-1]) for row, states in zip(rows, self._states(rows), strict=True)
+            TokenStates(tuple(row[1:-1]), states[1:-1]) for row, states in zip(rows, self._model.run(rows), strict=True)
         ]
 
 

@@ -23,7 +23,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from rag.config import RerankConfig
-from rag.embed.forward import length_batches, padded, pick_device, quiet_loading, use_threads
+from rag.embed.forward import length_batches, pick_device, quiet_loading
+from rag.embed.torch_forward import padded, use_threads
 from rag.errors import InputError, ModelError
 from rag.rerank.combine import combined_scores
 from rag.train.losses import distillation_loss, listwise_loss, residual_logits
@@ -226,7 +227,7 @@ class RerankerTrainer:
             seconds=time.monotonic() - started,
             stopped=stopped,
             precision=self.precision,
-            device=self._device.type,
+            device=self._device,
         )
 
     def logits(self, examples: Sequence[RankingExample]) -> list[list[float]]:
@@ -282,7 +283,7 @@ class RerankerTrainer:
         if rows[0].token_types is not None:
             inputs["token_type_ids"] = padded([row.token_types or [] for row in rows], 0)
         on_device = {name: values.to(self._device) for name, values in inputs.items()}
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+        with torch.autocast(self._device, torch.bfloat16, enabled=self.precision == "bfloat16"):
             logits = self._model(**on_device).logits.squeeze(-1)
         return logits.float()
 

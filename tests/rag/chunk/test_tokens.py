@@ -1,13 +1,17 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
 from rag.chunk.tokens import EncoderTokenCounter, WordTokenCounter
+from rag.embed.tokenizer import load_tokenizer
 from rag.errors import ModelError
+from tests.tiny_models import tiny_encoder
 
 
 @pytest.fixture
@@ -25,6 +29,23 @@ def test_counts_are_the_tokenizer_s_own_without_truncation_or_padding(model_dire
     counter = EncoderTokenCounter(model_directory)
     assert counter.count(["", "leave", "leave policy, and more leave"]) == [2, 3, 8]
     assert counter.count([]) == []
+
+
+@pytest.fixture(scope="module")
+def bert_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+_ODD = st.sampled_from([*"aeiousntk A1.-é\u0301ß[]\t\n\r\x1c\x85\xa0\u2003\u200b漢", "[SEP]", "leave", "policy"])
+
+
+@given(texts=st.lists(st.lists(_ODD).map("".join)))
+def test_words_counted_one_by_one_add_up_to_what_the_tokenizer_makes_of_the_text(
+    bert_directory: Path, texts: list[str]
+) -> None:
+    counter, tokenizer = EncoderTokenCounter(bert_directory), load_tokenizer(bert_directory)
+    assert counter.count(texts) == [len(tokenizer.encode(text)) for text in texts]
+    assert counter.count(texts) == [len(tokenizer.encode(text)) for text in texts]  # from what is remembered
 
 
 def test_a_missing_tokenizer_is_named(tmp_path: Path) -> None:

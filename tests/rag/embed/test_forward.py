@@ -2,7 +2,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.embed.forward import length_batches, padded
+from rag.embed.forward import length_batches
+from rag.embed.torch_forward import padded
 
 lengths_of_texts = st.lists(st.integers(0, 300), max_size=60)
 
