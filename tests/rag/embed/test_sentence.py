@@ -1,5 +1,7 @@
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +106,19 @@ def test_a_bert_runs_in_8_bits_on_a_cpu_unless_told_otherwise(directory: Path, e
     assert ((vectors * encoder.embed_passages(TEXTS)).sum(axis=1) > 0.99).all()
     assert np.array_equal(in_8_bits.embed_queries(TEXTS), vectors)
     assert in_8_bits.embed_passages([]).shape == (0, 32)
+
+
+def test_in_8_bits_neither_torch_nor_transformers_is_imported(directory: Path) -> None:
+    code = """
+import sys
+from pathlib import Path
+from rag.config import EmbedConfig
+from rag.embed.sentence import SentenceEncoder
+SentenceEncoder(Path(sys.argv[1]), EmbedConfig(device="cpu")).embed_passages(["leave"])
+sys.exit(f"imported: {found}" if (found := {"torch", "transformers"} & set(sys.modules)) else 0)
+"""
+    ran = subprocess.run([sys.executable, "-c", code, directory], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_prefixes_are_part_of_the_text(directory: Path, encoder: SentenceEncoder) -> None:
