@@ -37,7 +37,7 @@ class DocumentCounts:
     tables_read: int = 0  # with rows and columns
     hidden_characters: int = 0  # left out, since nobody sees them
     narrowed: int = 0  # documents that fewer may read, for the personal data in them
-    unreadable: int = 0  # of those, documents that nobody may read any longer
+    unreadable: int = 0  # documents that nobody may read
     lost: tuple[str, ...] = ()  # the first few pages that could not be read, in words
 
     def __add__(self, other: "DocumentCounts") -> "DocumentCounts":
@@ -126,7 +126,7 @@ def count_document(document: Document, cleaned: Document) -> DocumentCounts:
         ),
         hidden_characters=sum(page.num_hidden for page in document.pages),
         narrowed=int(narrowed),
-        unreadable=int(narrowed and not cleaned.metadata.access.groups),
+        unreadable=int(not cleaned.metadata.access.groups),
         lost=tuple(
             f"{document.metadata.uri}, page {page.page}: {page.reason}"
             for page in document.pages

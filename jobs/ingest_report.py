@@ -86,7 +86,12 @@ def quality_rows(quality: QualityReport) -> dict[str, object]:
     if read.lost:
         rows["pages lost"] = f"{read.pages_by_route['lost']} ({found['pages lost']}), such as {read.lost[0]}"
     if read.narrowed:
-        rows["narrowed for personal data"] = f"{read.narrowed} documents, {read.unreadable} of them to nobody"
+        rows["narrowed for personal data"] = f"{read.narrowed} documents"
+    if read.unreadable:
+        rows["readable by nobody"] = (
+            f"{read.unreadable} of {read.documents} documents read in this run: no answer will use them. "
+            "Name their readers in sources.rules or sources.default_groups"
+        )
     rows |= {f"chunks flagged {name}": count for name, count in chunks.flags.items()}
     if answers is not None:
         rows["answer spans within one chunk"] = (

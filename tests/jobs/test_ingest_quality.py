@@ -62,6 +62,14 @@ def corpus(tmp_path: Path) -> Path:
     return root
 
 
+def test_documents_that_nobody_may_read_are_counted_and_said(config: RagConfig, corpus: Path) -> None:
+    nobody = config.model_copy(update={"sources": config.sources.model_copy(update={"default_groups": ()})})
+    quality = run(nobody, corpus).quality
+    assert quality is not None
+    assert quality.read.unreadable == quality.read.documents == 4
+    assert str(quality_rows(quality)["readable by nobody"]).startswith("4 of 4 documents read in this run")
+
+
 def test_every_figure_is_what_the_index_and_the_documents_say(config: RagConfig, corpus: Path) -> None:
     report = run(config, corpus)
     quality = report.quality
