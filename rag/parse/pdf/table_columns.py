@@ -14,6 +14,8 @@ _USUAL_RIVER = 0.9  # em: or as wide as this on half of its lines
 _USUAL_NUMBER_RIVER = 0.5  # em: or as this between numbers
 _WIDE_RIVER = 1.5  # spaces: and in any case wider than the space between two words
 _CROSSING = 0.12  # share of the lines that may run over a river
+_TITLES = 0.35  # or this share, where all of them begin at the table's left: titles of groups of rows
+_SAME_START = 0.3  # em
 _MIN_SIDE = 3  # lines that a column cut off by such a river must have
 
 
@@ -111,7 +113,9 @@ def _separators(
             columns[-1] = (columns[-1][0], max(columns[-1][1], x1))
         else:
             columns.append((x0, x1))
-    columns = [part for column in columns for part in _split_column(rows, column, spacing)]
+    columns = [
+        part for at, column in enumerate(columns) for part in _split_column(rows, column, spacing, is_first=at == 0)
+    ]
     kept = columns[:1]
     for column in columns[1:]:
         if _is_river(rows, kept[-1], column, spacing):
@@ -126,7 +130,7 @@ def _separators(
 
 
 def _split_column(
-    rows: Sequence[Sequence[tuple[Word, ...]]], column: tuple[float, float], spacing: Spacing
+    rows: Sequence[Sequence[tuple[Word, ...]]], column: tuple[float, float], spacing: Spacing, *, is_first: bool
 ) -> list[tuple[float, float]]:
     """The column in the parts that it falls into if a few runs that hold it together are taken for spanning cells."""
     runs = [run for row in rows for run in row if column[0] <= run[0].x0 <= column[1]]
@@ -135,6 +139,7 @@ def _split_column(
     if not tolerated:
         return [column]
     starts = sorted(run[0].x0 for run in runs)
+    titles = [run for run in runs if is_first and run[0].x0 - starts[0] <= _SAME_START * spacing.em]
     ends = sorted(max(word.x1 for word in run) for run in runs)
     points = sorted({*starts, *ends})
     best: tuple[float, float] | None = None
@@ -143,7 +148,9 @@ def _split_column(
         before = bisect_right(ends, middle)
         after = len(starts) - bisect_left(starts, middle)
         crossing = len(runs) - before - after
-        if crossing <= tolerated and min(before, after) >= max(_MIN_SIDE, 2 * crossing):
+        are_titles = sum(max(word.x1 for word in run) > middle for run in titles) == crossing
+        most = max(tolerated, _TITLES * num_rows) if are_titles else tolerated
+        if crossing <= most and min(before, after) >= max(_MIN_SIDE, 2 * crossing):
             if best and best[1] >= left:
                 best = (best[0], right)
             elif not best or right - left > best[1] - best[0]:
@@ -151,7 +158,10 @@ def _split_column(
     if best is None or best[1] - best[0] < _river(spacing):
         return [column]
     left_part, right_part = (column[0], best[0]), (best[1], column[1])
-    return [*_split_column(rows, left_part, spacing), *_split_column(rows, right_part, spacing)]
+    return [
+        *_split_column(rows, left_part, spacing, is_first=is_first),
+        *_split_column(rows, right_part, spacing, is_first=False),
+    ]
 
 
 def _is_river(

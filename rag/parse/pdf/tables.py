@@ -85,6 +85,8 @@ def find_tables(page: pymupdf.Page, text: PageText) -> list[FoundTable]:
     found: list[FoundTable] = []
     plots: list[Box] = []
     places = list(map(grid_box, grids))
+    if ground_grids:
+        ground_grids = _without_shading(ground_grids, rules.outside(places), words, text.frame)
     for grid in [*grids, *ground_grids]:
         box = _below_prose(grid_box(grid), words)
         if any(_overlaps(box, other) for other in [*plots, *(table.box for table in found)]):
@@ -119,6 +121,23 @@ def find_tables(page: pymupdf.Page, text: PageText) -> list[FoundTable]:
         for zone in prose_zones(lines_of(words)):
             found += [table for table in _unruled(zone, rules, text.frame) if not _has_curves(table.box, text)]
     return sorted(found, key=lambda table: (table.box.y0, table.box.x0))
+
+
+def _without_shading(grids: Sequence[Rulings], rules: Rulings, words: Sequence[Word], frame: Box) -> Sequence[Rulings]:
+    """The grids of coloured grounds that are no part of a table between rules across the page.
+
+    Where cells are shaded by their values, or every other row is, the rules say where the table begins and ends.
+    """
+    groups = rule_groups(without_underlines(rules, words).across, frame)
+    areas = [area for group in groups for area in ruled_areas(group, words)]
+    return [grid for grid in grids if not any(_goes_beyond(area, grid_box(grid), words) for area in areas)]
+
+
+def _goes_beyond(area: Box, box: Box, words: Sequence[Word]) -> bool:
+    """Whether the area holds the box, and lines above it."""
+    if not (area.x0 <= box.x0 + 4 and box.x1 - 4 <= area.x1 and area.y0 < box.y0 and box.y1 - 4 <= area.y1):
+        return False
+    return bool(words_in(words, replace(area, y1=box.y0)))
 
 
 def _is_plot(grid: Rulings, box: Box, words: Sequence[Word], lines: Sequence[WordLine], text: PageText) -> bool:

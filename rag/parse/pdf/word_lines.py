@@ -17,6 +17,9 @@ _PROSE_WORDS = 4  # a run of words has at least as many,
 _PROSE_CHARACTERS = 20  # and as many letters, to be taken for prose
 _FACING_LINES = 5  # lines with prose on both sides of a gutter
 _LINE_OVERLAP = 0.5  # of the lower of two heights: words that share as much stand on one line
+_SLANTED_LETTERS = 5  # a word with as many,
+_SLANTED_HEIGHT = 1.8  # as high as so many usual ones,
+_SLANTED_WIDTH = 1.3  # and no wider than so many times its height, slants
 _OPENING = frozenset("$€£¥(")
 _CLOSING = frozenset([")", "%", ")%"])
 _SIGNS = _OPENING | _CLOSING
@@ -76,7 +79,28 @@ def page_words(page: pymupdf.Page, text: PageText) -> list[Word]:
         if said and place not in seen:
             seen.add(place)
             words.append(Word(x0, y0, x1, y1, said))
-    return words_outside(sorted(words, key=_place), [line.box for line in (*text.turned, *text.hidden)])
+    words = words_outside(sorted(words, key=_place), [line.box for line in (*text.turned, *text.hidden)])
+    return _at_their_feet(words)
+
+
+def _at_their_feet(words: list[Word]) -> list[Word]:
+    """The words with those that slant upwards, as names of narrow columns do, where they begin: above their column."""
+    if not words:
+        return words
+    height = median(word.y1 - word.y0 for word in words)
+    slants = [
+        len(word.text) >= _SLANTED_LETTERS
+        and word.y1 - word.y0 > _SLANTED_HEIGHT * height
+        and word.x1 - word.x0 < _SLANTED_WIDTH * (word.y1 - word.y0)
+        for word in words
+    ]
+    if not any(slants):
+        return words
+    placed = [
+        Word(word.x0, word.y1 - height, word.x0 + height, word.y1, word.text) if slanted else word
+        for word, slanted in zip(words, slants, strict=True)
+    ]
+    return sorted(placed, key=_place)
 
 
 def _read_words(page: pymupdf.Page) -> Iterator[tuple[float, float, float, float, str]]:
