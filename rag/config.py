@@ -89,7 +89,7 @@ class SourcesConfig(Section):
 class ParseConfig(Section):
     """How bytes become blocks."""
 
-    parser_version: int = Field(2, description="Raised when parsing changes, so that documents are parsed again.")
+    parser_version: int = Field(3, description="Raised when parsing changes, so that documents are parsed again.")
     max_pages: int = Field(2_000, ge=1, description="A PDF with more pages goes to the errors table.")
     min_page_characters: int = Field(
         16, ge=0, description="A PDF whose pages all hold fewer characters than this counts as scanned."

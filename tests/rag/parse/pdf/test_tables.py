@@ -137,6 +137,71 @@ def test_rules_across_alone_part_header_and_body() -> None:
     assert table.num_header_rows == 2
 
 
+SCORES = [("walking", "0.91", "0.40"), ("climbing", "0.55", "0.20"), ("swimming", "0.73", "0.35")]
+
+
+def shade(page: pymupdf.Page, x: float, y: float, value: str) -> None:
+    page.draw_rect(pymupdf.Rect(x, y - 9, x + 60, y + 3), color=None, fill=(1, 1 - float(value), 1))
+
+
+def test_cells_shaded_by_their_values_are_part_of_the_table_between_the_rules() -> None:
+    def draw(page: pymupdf.Page) -> None:
+        prose(page)
+        rule(page, 120)
+        write_row(page, 132, ("Task", "Speed", "Care"), (76, 240, 300))
+        rule(page, 136)
+        page.draw_rect(pymupdf.Rect(72, 139, 356, 175), color=None, fill=(0.9, 0.9, 0.9))
+        for at, cells in enumerate(SCORES):
+            shade(page, 236, 148 + 12 * at, cells[1])
+            shade(page, 296, 148 + 12 * at, cells[2])
+            write_row(page, 148 + 12 * at, cells, (76, 240, 300))
+        rule(page, 178)
+        write_row(page, 190, ("Average", "0.73", "0.32"), (76, 240, 300))
+        rule(page, 194)
+
+    table = only_table(draw).table
+    assert table.grid() == [["Task", "Speed", "Care"], *map(list, SCORES), ["Average", "0.73", "0.32"]]
+
+
+def test_a_name_that_slants_stands_over_the_column_where_it_begins() -> None:
+    def draw(page: pymupdf.Page) -> None:
+        prose(page)
+        rule(page, 120)
+        write(page, 76, 176, "Task")
+        for x, name in ((250, "Procedure"), (282, "Completion"), (314, "Knowledge")):
+            foot = pymupdf.Point(x, 176)
+            page.insert_text(foot, name, fontsize=10, morph=(foot, pymupdf.Matrix(45)))
+        rule(page, 180)
+        for at in range(6):
+            write_row(page, 192 + 12 * at, (f"number {at}", "0.87", f"0.{at}1", "0.20"), (76, 245, 277, 309))
+        rule(page, 256)
+
+    table = only_table(draw).table
+    assert table.grid()[:2] == [["Task", "Procedure", "Completion", "Knowledge"], ["number 0", "0.87", "0.01", "0.20"]]
+
+
+def test_titles_of_groups_of_rows_run_over_the_columns_that_the_rows_have() -> None:
+    def draw(page: pymupdf.Page) -> None:
+        prose(page)
+        rule(page, 120)
+        write_row(page, 132, ("#", "Level", "Task", "Score"), (76, 100, 180, 330))
+        rule(page, 136)
+        for group, name in enumerate(("Chemistry", "Archaeology", "Translation")):
+            y = 148 + 48 * group
+            write_row(page, y, (name, f"Skill {group}"), (76, 180))
+            for at, level in enumerate(("Easy", "Normal", "Hard")):
+                cells = (str(3 * group + at), level, f"task {at}", "0.50")
+                write_row(page, y + 12 * (at + 1), cells, (76, 100, 180, 330))
+        rule(page, 288)
+
+    grid = only_table(draw).table.grid()
+    assert grid[:3] == [
+        ["#", "Level", "Task", "Score"],
+        ["Chemistry", "Chemistry", "Skill 0", ""],
+        ["0", "Easy", "task 0", "0.50"],
+    ]
+
+
 def test_a_table_without_rules_keeps_sections_and_wrapped_names() -> None:
     def draw(page: pymupdf.Page) -> None:
         prose(page)
