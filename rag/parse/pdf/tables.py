@@ -123,7 +123,7 @@ def find_tables(page: pymupdf.Page, text: PageText) -> list[FoundTable]:
     return sorted(found, key=lambda table: (table.box.y0, table.box.x0))
 
 
-def _without_shading(grids: Sequence[Rulings], rules: Rulings, words: Sequence[Word], frame: Box) -> Sequence[Rulings]:
+def _without_shading(grids: Sequence[Rulings], rules: Rulings, words: Sequence[Word], frame: Box) -> list[Rulings]:
     """The grids of coloured grounds that are no part of a table between rules across the page.
 
     Where cells are shaded by their values, or every other row is, the rules say where the table begins and ends.
