@@ -86,7 +86,7 @@ def build_world(folder: Path, kind: Kind, seed: int) -> World:
         models=folder,
         index_name=kind.replace("_", "-"),
         index=IndexConfig(num_shards=NUM_SHARDS, dense=dense),
-        search=SearchConfig(plan=PlanConfig(exact_rows=0, exact_share=0.0), mask_cache_mb=1),
+        search=SearchConfig(plan=PlanConfig(exact_rows=0, exact_share=0.0, exact_share_hnsw=0.0), mask_cache_mb=1),
     )
     rng = np.random.default_rng([seed, DOCUMENTS])
     store = IndexStore(config.index_root)

@@ -7,7 +7,7 @@ paths are resolved against the folder of the file. Unknown keys are errors.
 import json
 import math
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo
@@ -224,10 +224,13 @@ class EmbedConfig(Section):
     engine: Engine = Field("auto", description="int8 runs a BERT in 8 bits, on a CPU; auto does where it can.")
 
 
+DenseKind: TypeAlias = Literal["flat", "ivf_flat", "ivf_pq", "hnsw"]
+
+
 class DenseIndexConfig(Section):
     """The vector index of a segment. Every kind gives exact scores, and flat gives exactly the best rows."""
 
-    kind: Literal["flat", "ivf_flat", "ivf_pq", "hnsw"] = Field(
+    kind: DenseKind = Field(
         "flat", description="flat is exact; ivf_flat visits clusters, ivf_pq compressed ones, hnsw walks a graph."
     )
     min_rows: int = Field(10_000, ge=256, description="Segments with fewer rows are flat whatever the kind.")
@@ -243,7 +246,9 @@ class DenseIndexConfig(Section):
     pq_bytes: int = Field(96, ge=1, description="Bytes of a vector's product code; more cost memory and give recall.")
     rescore: int = Field(4, ge=1, description="Rows whose exact score an ivf_pq takes, in multiples of k.")
     m: int = Field(32, ge=4, le=128, description="Neighbours of a node in HNSW, twice as many at the bottom.")
-    ef_construction: int = Field(80, ge=8, description="Rows looked at to place one in HNSW; build time grows with it.")
+    ef_construction: int = Field(
+        200, ge=8, description="Rows looked at to place one in HNSW; build time grows with it."
+    )
     ef_search: int = Field(64, ge=8, description="Rows looked at by a search of HNSW, at least; see target_recall.")
     resident: bool = Field(
         True, description="Copy a flat segment's vectors into memory, where large pages save a third of a scan; or map."
@@ -312,7 +317,13 @@ class PlanConfig(Section):
 
     exact_rows: int = Field(2_000, ge=0, description="Up to so many allowed rows of a segment: scored one by one.")
     exact_share: float = Field(
-        0.12, ge=0.0, le=1.0, description="Up to this share of a segment's rows too; recall and time grow with it."
+        0.03, ge=0.0, le=1.0, description="Up to this share of a segment's rows too; recall and time grow with it."
+    )
+    exact_share_hnsw: float = Field(
+        0.25,
+        ge=0.0,
+        le=1.0,
+        description="The same beside an HNSW graph, which is walked through forbidden rows too.",
     )
 
 

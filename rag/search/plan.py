@@ -9,7 +9,7 @@ seen enough of them, and says so when it has not.
 from dataclasses import dataclass
 from typing import Literal
 
-from rag.config import PlanConfig
+from rag.config import DenseKind, PlanConfig
 
 Strategy = Literal["nothing", "exact", "ann", "widened"]
 
@@ -24,11 +24,12 @@ class DensePlan:
     widening: float = 1.0
 
 
-def plan_dense(num_rows: int, num_allowed: int, has_ann: bool, config: PlanConfig) -> DensePlan:
-    """The plan for a segment of `num_rows`, `num_allowed` of which may be found; `has_ann`: it has an ANN structure."""
+def plan_dense(num_rows: int, num_allowed: int, kind: DenseKind, config: PlanConfig) -> DensePlan:
+    """The plan for a segment of `num_rows`, `num_allowed` of which may be found, with a structure of that kind."""
     if num_allowed == 0:
         return DensePlan("nothing")
     share = num_allowed / num_rows
-    if not has_ann or num_allowed <= config.exact_rows or share <= config.exact_share:
+    exact_share = config.exact_share_hnsw if kind == "hnsw" else config.exact_share
+    if kind == "flat" or num_allowed <= config.exact_rows or share <= exact_share:
         return DensePlan("exact")
     return DensePlan("ann") if share >= _NEARLY_ALL else DensePlan("widened", 1.0 / share)

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from rag.config import DenseIndexConfig, PlanConfig
+from rag.config import DenseIndexConfig, DenseKind, PlanConfig
 from rag.data import Vector
 from rag.errors import ConfigError, IndexMismatch
 from rag.index.access import RowMask
@@ -49,28 +49,29 @@ class DenseIndex:
         self,
         vectors: StoredVectors,
         ann: AnnIndex | None,
-        name: str,
+        kind: DenseKind,
         plan: PlanConfig,
         exact: ExactSearch | None = None,
     ) -> None:
-        """`name` says in traces which structure was asked; `exact` is the exact search, on the processor if left out.
+        """`kind` is that of the structure, flat where there is none; `exact` is the exact search, on the processor if
+        left out.
 
         Raises IndexMismatch where a selector of rows is ignored.
         """
-        self._vectors, self._ann, self._name, self._plan = vectors, ann, name, plan
+        self._vectors, self._ann, self._kind, self._plan = vectors, ann, kind, plan
         self._exact = ExactSearch(vectors) if exact is None else exact
         if ann is not None:
-            prove_selector(ann.scan, vectors, name)
+            prove_selector(ann.scan, vectors, kind)
 
     def search(self, query: Vector, k: int, allowed: RowMask) -> tuple[Rows, Scores, str]:
         """The k best of the allowed rows with their exact scores, best first, ties by row, and how they were found;
         fewer where fewer are allowed."""
-        plan = plan_dense(allowed.num_rows, allowed.count, self._ann is not None, self._plan)
+        plan = plan_dense(allowed.num_rows, allowed.count, self._kind, self._plan)
         if plan.strategy == "nothing":
             return np.empty(0, np.int64), np.empty(0, np.float32), plan.strategy
         if self._ann is None or plan.strategy == "exact":
             return *self._exact.search(query, k, allowed), "exact"
-        strategy = self._name if plan.strategy == "ann" else f"{self._name} {plan.strategy}"
+        strategy: str = self._kind if plan.strategy == "ann" else f"{self._kind} {plan.strategy}"
         found = self._ann.search(query, k, allowed, plan.widening)
         if found is None:
             return *self._exact.search(query, k, allowed), f"{strategy}, then exact"

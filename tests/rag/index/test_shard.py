@@ -363,7 +363,9 @@ def test_every_kind_of_index_says_how_it_searched_and_how_good_it_is(tmp_path: P
 def test_segments_that_are_searched_otherwise_are_all_named(tmp_path: Path) -> None:
     dense = {"kind": "hnsw", "min_rows": 256, "m": 16}
     config = make_config(tmp_path, IndexConfig.model_validate({"num_shards": 1, "dense": dense}))
-    config = config.model_copy(update={"search": SearchConfig(plan=PlanConfig(exact_rows=0, exact_share=0.0))})
+    config = config.model_copy(
+        update={"search": SearchConfig(plan=PlanConfig(exact_rows=0, exact_share=0.0, exact_share_hnsw=0.0))}
+    )
     store = IndexStore(config.index_root)
     large = [make_chunk(f"clause {n}", f"d{n}") for n in range(300)]
     parent = commit(store, large, unit_vectors(300, 8), config).version

@@ -25,7 +25,7 @@ KINDS: dict[str, dict[str, Any]] = {  # Any: settings of a kind
     "hnsw": {"m": 16, "ef_construction": 40},
 }
 NUM_ROWS, DIM, NUM_TOPICS = 1_200, 16, 12
-NEVER_EXACT = PlanConfig(exact_rows=0, exact_share=0.0)
+NEVER_EXACT = PlanConfig(exact_rows=0, exact_share=0.0, exact_share_hnsw=0.0)
 TOPICS = np.arange(NUM_ROWS) % NUM_TOPICS
 
 
@@ -170,7 +170,7 @@ class MaskIgnored:
 def test_an_ann_structure_that_ignores_the_mask_is_refused() -> None:
     broken: AnnIndex = MaskIgnored(corpus())
     with pytest.raises(IndexMismatch, match="permissions can't be enforced"):
-        DenseIndex(corpus(), broken, "broken", NEVER_EXACT)
+        DenseIndex(corpus(), broken, "hnsw", NEVER_EXACT)
 
 
 class IgnoresMasks:
