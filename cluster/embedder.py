@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 from ray import serve
 
+from cluster.memory import freeze_loaded
 from rag.config import EmbedConfig, load_config
 from rag.data import Vector
 from rag.errors import ModelError
@@ -35,6 +36,7 @@ class EmbedderDeployment:
         self._embedders: dict[EmbedConfig, Embedder] = {}  # oldest first
         self._opening = asyncio.Lock()
         self._embedders[own.embed] = self._load(own.embed)
+        freeze_loaded()
 
     async def open_encoder(self, embed: EmbedConfig) -> int:
         """Loads the encoder beside those already open; its dimension. Raises ModelError."""

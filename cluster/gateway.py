@@ -14,6 +14,7 @@ from ray.serve.handle import DeploymentHandle
 from cluster.identity import Authenticator
 from cluster.ingress import build_api
 from cluster.language_model import RemoteGenerator
+from cluster.memory import freeze_loaded
 from cluster.messages import IndexMessage, SearchMessage, index_message, search_message
 from cluster.metrics import QueryMetrics
 from cluster.scatter import RemoteStages
@@ -72,7 +73,9 @@ class GatewayDeployment:
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         """Called by Serve after the constructor."""
-        return build_api(self, self._config.limits)
+        api = build_api(self, self._config.limits)
+        freeze_loaded()
+        return api
 
     async def check_health(self) -> None:
         """Unhealthy when it no longer follows the index's versions."""

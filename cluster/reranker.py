@@ -9,6 +9,7 @@ from typing import cast
 
 from ray import serve
 
+from cluster.memory import freeze_loaded
 from rag.config import load_config
 from rag.errors import ModelError
 from rag.parts import build_reranker
@@ -25,6 +26,7 @@ class RerankerDeployment:
     def __init__(self, config_path: Path) -> None:
         self._reranker = build_reranker(load_config(config_path))
         self._reranker.score("warm up", ["a passage"])
+        freeze_loaded()
 
     async def score(self, query: str, passages: Sequence[str]) -> Timed[list[float]]:
         return cast("Timed[list[float]]", await self._score_batch((query, tuple(passages))))

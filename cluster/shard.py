@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
+from cluster.memory import freeze_loaded
 from rag.config import load_config
 from rag.data import Chunk, EncodedQuery, ShardCandidates
 from rag.errors import RagError
@@ -88,4 +89,6 @@ class ShardDeployment:
 
     def _load(self, version: VersionId) -> LocalShard:
         config = with_encoder_of(self._config, self._store.manifest(version))
-        return open_shard(config.index_root, version, self._shard, config)
+        shard = open_shard(config.index_root, version, self._shard, config)
+        freeze_loaded()
+        return shard
