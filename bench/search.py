@@ -35,6 +35,7 @@ from rag.index.dense.library import faiss
 
 matplotlib.use("Agg")
 from matplotlib import pyplot  # after the backend is chosen
+from matplotlib.ticker import NullFormatter
 
 Kind = Literal["flat", "ivf_flat", "ivf_pq", "hnsw"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -322,6 +323,7 @@ def plot(figures: dict[str, Any], path: Path) -> None:  # Any: the record
             (own,) = [row for row in measured["cells"] if row["cell"] == name]
             panel.plot(own["p50_ms"], own["recall"], "*", ms=13, color=colours[kind], label=f"quire {kind}")
         panel.set(title=f"may read: {name}", xlabel="median ms of one thread", xscale="log")
+        panel.xaxis.set_minor_formatter(NullFormatter())
         panel.grid(alpha=0.3)
     panels[0].set_ylabel("recall@10")
     panels[-1].legend(fontsize=7)
