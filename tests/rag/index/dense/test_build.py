@@ -70,8 +70,8 @@ def test_hnsw_gives_up_where_a_mask_left_nothing_around_the_question(vectors: Ve
 def test_rows_in_tight_clusters_can_be_reached() -> None:
     rng = np.random.default_rng(0)
     rows = np.repeat(rng.standard_normal((20, 32)), 200, axis=0) + 0.2 * rng.standard_normal((4_000, 32))
-    rows = np.ascontiguousarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
-    index = build_index(rows[rng.permutation(4_000)], config_of("hnsw"))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    index = build_index(rows[rng.permutation(4_000)].astype(np.float32), config_of("hnsw"))
     linked = faiss.vector_to_array(index.hnsw.neighbors)
     assert 4_000 - len(np.unique(linked[linked >= 0])) <= 4  # without links that the heuristic prunes: 15
 
