@@ -362,14 +362,14 @@ class _Measured:
     weights: list[torch.Tensor]
 
 
-def pick_precision(precision: Precision, device: torch.device) -> str:
+def pick_precision(precision: Precision, device: str) -> str:
     """`bfloat16` or `float32`; `auto` takes bfloat16 on a GPU, and on a CPU where it proves to be clearly faster.
 
     The CPU's own flags do not tell: many that name bfloat16 multiply it no faster than float32.
     """
     if precision != "auto":
         return precision
-    if device.type == "cuda":
+    if device.startswith("cuda"):
         return "bfloat16"
     return "bfloat16" if _seconds(torch.bfloat16) * _CLEARLY_FASTER < _seconds(torch.float32) else "float32"
 

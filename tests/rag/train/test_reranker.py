@@ -21,6 +21,7 @@ from rag.train.reranker import (
     TrainingState,
     evaluate_rankings,
     mrr_by_model_weight,
+    pick_precision,
     plan_batches,
     ranking_quality,
     rate_at,
@@ -186,3 +187,9 @@ def test_the_card_names_sources_and_what_training_went_on_from(encoder: Path) ->
     assert "| mine | 1 | given by path | not known |" in page
     assert "    the command\n" in page
     assert page.endswith("## Earlier\ntext\n")
+
+
+def test_the_precision_is_chosen_by_the_device_unless_it_is_given() -> None:
+    assert pick_precision("auto", "cuda:1") == "bfloat16"
+    assert pick_precision("auto", "cpu") in ("bfloat16", "float32")
+    assert pick_precision("float32", "cuda") == "float32"
