@@ -20,8 +20,8 @@ from statistics import mean
 from typing import Any
 
 from bench.memory import MIB, MemorySampler, anonymous_bytes
+from bench.paragraphs import paragraph_chunks, read_paragraphs
 from bench.report import PROJECT, Run, need, out, print_table, verdict
-from bench.switching import edition_chunks, read_paragraphs
 from jobs.printing import LineProgress
 from jobs.reembed import LocalEngine, reembed
 from rag.config import RagConfig, load_config
@@ -54,7 +54,7 @@ def step_config(path: Path, store: Path, threads: int, *, hashing: bool) -> RagC
 
 def prepare(config: RagConfig, pages: Path, num_chunks: int) -> int:
     """A live version of so many paragraphs, in segments of about the same size; how many there were."""
-    chunks = edition_chunks(read_paragraphs(pages, num_chunks), 1)
+    chunks = paragraph_chunks(read_paragraphs(pages, num_chunks))
     vectors = build_embedder(config).embed_passages([chunk.embedded_text for chunk in chunks])
     num_segments = max(1, len(chunks) // config.index.num_shards // SEGMENT_CHUNKS)
     open_store(config).publish(commit_chunks(config, chunks, vectors, num_segments))

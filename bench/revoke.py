@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from bench.paragraphs import paragraph_chunks
 from bench.report import Run, out, print_table, verdict
-from bench.switching import ASKER, edition_chunks
 from rag.config import EmbedConfig, IndexConfig, RagConfig, RemoteConfig
 from rag.data import EncodedQuery
-from rag.evaluate.collection_index import commit_chunks
+from rag.evaluate.collection_index import READER, commit_chunks
 from rag.index.revoke import revoke, unrevoke
 from rag.index.shard import LocalShard
 from rag.index.store import open_store
@@ -40,7 +40,7 @@ def build(config: RagConfig) -> list[LocalShard]:
         for page in range(DOCUMENTS)
         for place in range(PARAGRAPHS)
     ]
-    chunks = edition_chunks(paragraphs, 1)
+    chunks = paragraph_chunks(paragraphs)
     vectors = build_embedder(config).embed_passages([chunk.embedded_text for chunk in chunks])
     version = commit_chunks(config, chunks, vectors)
     open_store(config).publish(version)
@@ -71,7 +71,7 @@ def measure(config: RagConfig, rounds: int) -> Figures:
     """Times to hide and to show again, over so many documents."""
     shards, store = build(config), open_store(config)
     vector = build_embedder(config).embed_queries(["paragraph of page rule"])[0]
-    query = EncodedQuery("paragraph page rule", vector, ASKER, shards[0].manifest.version)
+    query = EncodedQuery("paragraph page rule", vector, READER, shards[0].manifest.version)
     readable(shards, query, "page-0.md")  # warms up: the first search of a process compiles
     hidden, shown = [], []
     for place in range(rounds):
