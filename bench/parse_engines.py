@@ -157,8 +157,9 @@ class Worker:
         self._process.wait()
 
     def _start(self) -> None:
-        python = sys.executable if self._engine == "quire" else str(ENVIRONMENT / "bin" / "python")
-        script = ["-m", "bench.parse_worker"] if self._engine == "quire" else [str(_WORKER)]
+        own = self._engine.startswith("quire")
+        python = sys.executable if own else str(ENVIRONMENT / "bin" / "python")
+        script = ["-m", "bench.parse_worker"] if own else [str(_WORKER)]
         self._process = subprocess.Popen(
             [python, *script, self._engine, *self._passwords],
             cwd=PROJECT,

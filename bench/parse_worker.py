@@ -44,19 +44,22 @@ def main() -> None:
 
 def version(engine: str) -> str:
     try:
-        return metadata.version(engine.removesuffix("-ocr"))
+        return metadata.version(engine.removesuffix("-ocr").removesuffix("-text"))
     except metadata.PackageNotFoundError:
         return ""
 
 
-def _quire() -> Parse:
+def _quire(read_figures: bool = True) -> Parse:
     from bench.parse_regression import parser_config
     from rag.data import Access, DocumentMetadata, RawDocument
     from rag.ids import digest
     from rag.parse.render import document_markdown
     from rag.parts import build_parser
 
-    parser = build_parser(parser_config(sys.argv[2:]))
+    config = parser_config(sys.argv[2:])
+    if not read_figures:
+        config = config.model_copy(update={"parse": config.parse.model_copy(update={"max_figures": 0})})
+    parser = build_parser(config)
 
     def parse(path: str, password: str) -> dict[str, Any]:
         content = Path(path).read_bytes()
@@ -151,6 +154,7 @@ def _kreuzberg() -> Parse:
 
 ENGINES: dict[str, Callable[[], Parse]] = {
     "quire": _quire,
+    "quire-text": lambda: _quire(read_figures=False),
     "pymupdf4llm": _pymupdf4llm,
     "pymupdf4llm-ocr": lambda: _pymupdf4llm(use_ocr=True),
     "liteparse": _liteparse,

@@ -21,9 +21,10 @@ from rag.config import RagConfig, load_config
 from rag.errors import InputError, RagError
 from rag.models import merge_adapter, resolve
 from rag.parts import build_embedder
+from rag.train.fit import Precision
 from rag.train.negatives import MiningOptions, PassagePool, RankingExample
 from rag.train.pairs import read_pairs, sample_pairs, split_pairs
-from rag.train.reranker import Precision, RerankerOptions, RerankerReport, RerankerTrainer, TrainingState
+from rag.train.reranker import RerankerOptions, RerankerReport, RerankerTrainer, TrainingState
 from rag.train.reranker_card import adapter_card, ranking_rows
 from rag.train.sources import LEFT_OUT
 

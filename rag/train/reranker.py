@@ -2,14 +2,8 @@
 
 examples -> token ids -> batches of similar length -> listwise loss (on top of the cosine, towards a teacher) -> the
 best weights on the dev examples. What is measured is also what `rag/rerank/combine.py` would serve.
-
-Source of LoRA: Hu et al., ICLR 2022.
 """
 
-import json
-import math
-import random
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +11,6 @@ from statistics import fmean
 from typing import Any, Literal
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from rag.config import RerankConfig
@@ -27,18 +18,14 @@ from rag.embed.forward import length_batches, pick_device, quiet_loading
 from rag.embed.torch_forward import padded, use_threads
 from rag.errors import InputError, ModelError
 from rag.rerank.combine import combined_scores
+from rag.train.fit import FitState, Precision, Stop, fit, pick_precision, plan_batches
+from rag.train.lora import adapted, save_adapter, trained
 from rag.train.losses import distillation_loss, listwise_loss, residual_logits
 from rag.train.negatives import RankingExample
 
-Precision = Literal["auto", "bfloat16", "float32"]
 Ranking = Literal["dense", "first_stage", "model", "residual", "combined"]
-Stop = Literal["epochs", "time", "no_gain"]
 
-TARGET_MODULES = ("query", "key", "value", "dense")
 MODEL_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0)  # of `rerank.model_weight`, tried on the dev examples
-WEIGHTS, SETTINGS = "adapter_model.safetensors", "adapter_config.json"
-_CLEARLY_FASTER = 1.3
-_BATCHES_A_BUCKET = 32  # sorted by length together: wide enough to save padding, narrow enough to stay shuffled
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +112,7 @@ class RerankerReport:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingState:
-    """How far a run is: told after each step, and after each evaluation with what it found."""
-
-    step: int
-    total_steps: int
-    seconds: float
-    loss: float
-    evaluation: Evaluation | None = None
+TrainingState = FitState[Evaluation]
 
 
 class RerankerTrainer:
@@ -157,7 +136,7 @@ class RerankerTrainer:
                 self._tokenizer = AutoTokenizer.from_pretrained(base, local_files_only=True)
         except (OSError, ValueError) as error:
             raise ModelError(f"{base} holds no encoder that transformers can load: {error}") from error
-        self._model = _adapted(bare, options, start).to(self._device)
+        self._model = adapted(bare, "SEQ_CLS", options.rank, options.alpha, start).to(self._device)
         self._max_tokens = min(
             options.max_tokens,
             getattr(bare.config, "max_position_embeddings", options.max_tokens),
@@ -178,54 +157,32 @@ class RerankerTrainer:
         """
         if not train or not dev:
             raise InputError(f"{len(train)} examples to train on and {len(dev)} to measure with; expected some of both")
-        options, started = self._options, time.monotonic()
+        options, scale = self._options, self._options.residual_scale
         encoded, dev_encoded = self._encoded(train, teacher), self._encoded(dev)
-        batches = plan_batches([[len(row) for row in example.input_ids] for example in encoded], options)
-        optimizer = torch.optim.AdamW(self._trained(), lr=options.learning_rate, weight_decay=options.weight_decay)
+        logits_at: dict[int, list[list[float]]] = {}
 
-        before = best = self._measured(0, dev, dev_encoded)
-        evaluations = [before.evaluation]
-        progress(TrainingState(0, len(batches), time.monotonic() - started, 0.0, before.evaluation))
-        # What it took so far, the last evaluation takes again.
-        deadline_s = max(options.max_minutes * 60 - (time.monotonic() - started), 0.0)
-        since_gain = seen = step = 0
-        stopped: Stop | None = None
-        while stopped is None:
-            elapsed_s = time.monotonic() - started
-            done = max(step / len(batches), min(elapsed_s / deadline_s, 1.0) if deadline_s else 1.0)
-            for group in optimizer.param_groups:
-                group["lr"] = options.learning_rate * rate_at(done, options.warmup_share)
-            loss = self._backward([encoded[place] for place in batches[step]])
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            seen += len(batches[step])
-            step += 1
-            elapsed_s = time.monotonic() - started
-            if step == len(batches):
-                stopped = "epochs"
-            elif elapsed_s >= deadline_s:
-                stopped = "time"
-            found = None
-            if stopped or step % options.evaluate_every == 0:
-                measured = self._measured(step, dev, dev_encoded)
-                found = measured.evaluation
-                evaluations.append(found)
-                since_gain += 1
-                if measured.value > best.value:
-                    best, since_gain = measured, 0
-                if since_gain >= options.patience:
-                    stopped = stopped or "no_gain"
-            progress(TrainingState(step, len(batches), elapsed_s, loss, found))
-        self._restore(best.weights)
+        def measure(step: int) -> tuple[Evaluation, float]:
+            logits_at[step] = self._logits(dev_encoded)
+            evaluation = evaluate_rankings(step, dev, logits_at[step], self._serving, scale)
+            return evaluation, evaluation.rankings["residual" if scale else "model"].mrr
+
+        done = fit(
+            trained(self._model),
+            plan_batches([[len(row) for row in example.input_ids] for example in encoded], options),
+            lambda places: self._loss([encoded[place] for place in places]),
+            measure,
+            options,
+            progress,
+        )
         return RerankerReport(
-            before=before.evaluation,
-            after=best.evaluation,
-            evaluations=tuple(evaluations),
-            model_weights=mrr_by_model_weight(dev, best.logits, self._serving),
-            steps=step,
-            examples=seen,
-            seconds=time.monotonic() - started,
-            stopped=stopped,
+            before=done.evaluations[0],
+            after=done.best,
+            evaluations=done.evaluations,
+            model_weights=mrr_by_model_weight(dev, logits_at[done.best.step], self._serving),
+            steps=done.steps,
+            examples=done.examples,
+            seconds=done.seconds,
+            stopped=done.stopped,
             precision=self.precision,
             device=self._device,
         )
@@ -236,21 +193,11 @@ class RerankerTrainer:
 
     def save(self, directory: Path, base_name: str) -> None:
         """Write the adapter in PEFT's format, in float16, as one of the model of that name."""
-        self._model.save_pretrained(directory, save_embedding_layers=False)
-        (directory / "README.md").unlink(missing_ok=True)  # PEFT's own is an empty form
-        path = directory / SETTINGS
-        settings = json.loads(path.read_text(encoding="utf-8"))
-        settings["base_model_name_or_path"] = base_name  # not the folder of this machine
-        settings["target_modules"] = sorted(settings["target_modules"])
-        settings["modules_to_save"] = sorted(set(settings["modules_to_save"] or ()))
-        path.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        weights = {name: tensor.half().contiguous() for name, tensor in load_file(directory / WEIGHTS).items()}
-        save_file(weights, directory / WEIGHTS, metadata={"format": "pt"})
+        save_adapter(self._model, directory, base_name)
 
     # ---------------------------------------------------------------- one step
 
-    def _backward(self, batch: Sequence["_Encoded"]) -> float:
-        """The loss of the batch; its clipped gradients are in the parameters."""
+    def _loss(self, batch: Sequence["_Encoded"]) -> torch.Tensor:
         options = self._options
         self._model.train()
         sizes = [len(example.input_ids) for example in batch]
@@ -263,12 +210,7 @@ class RerankerTrainer:
         if taught:
             distilled = distillation_loss(logits, self._rows(taught), mask)
             loss = (1 - options.distill_weight) * loss + options.distill_weight * distilled
-        value = float(loss.detach())
-        if not math.isfinite(value):
-            raise ModelError(f"the loss is {value}; a lower learning rate than {options.learning_rate} may help")
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self._trained(), options.max_gradient_norm)
-        return value
+        return loss
 
     def _rows(self, rows: Sequence[Sequence[float]]) -> torch.Tensor:
         tensors = [torch.tensor(row, dtype=torch.float32) for row in rows]
@@ -314,23 +256,6 @@ class RerankerTrainer:
         values = iter(flat)
         return [[next(values) for _ in example.input_ids] for example in encoded]
 
-    def _measured(self, step: int, dev: Sequence[RankingExample], encoded: Sequence["_Encoded"]) -> "_Measured":
-        logits = self._logits(encoded)
-        scale = self._options.residual_scale
-        evaluation = evaluate_rankings(step, dev, logits, self._serving, scale)
-        weights = [parameter.detach().cpu().clone() for parameter in self._trained()]
-        return _Measured(evaluation, evaluation.rankings["residual" if scale else "model"].mrr, logits, weights)
-
-    # ---------------------------------------------------------------- weights
-
-    def _trained(self) -> list[torch.nn.Parameter]:
-        return [parameter for parameter in self._model.parameters() if parameter.requires_grad]
-
-    def _restore(self, weights: Sequence[torch.Tensor]) -> None:
-        with torch.no_grad():
-            for parameter, kept in zip(self._trained(), weights, strict=True):
-                parameter.copy_(kept)
-
 
 @dataclass(frozen=True, slots=True)
 class _Row:
@@ -350,83 +275,6 @@ class _Encoded:
     def rows(self) -> Iterator[_Row]:
         for place, ids in enumerate(self.input_ids):
             yield _Row(ids, self.token_types[place] if self.token_types else None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """The weights of one moment with what they are worth; the one with the highest `value` is kept."""
-
-    evaluation: Evaluation
-    value: float  # MRR of the score that is trained
-    logits: list[list[float]]
-    weights: list[torch.Tensor]
-
-
-def pick_precision(precision: Precision, device: str) -> str:
-    """`bfloat16` or `float32`; `auto` takes bfloat16 on a GPU, and on a CPU where it proves to be clearly faster.
-
-    The CPU's own flags do not tell: many that name bfloat16 multiply it no faster than float32.
-    """
-    if precision != "auto":
-        return precision
-    if device.startswith("cuda"):
-        return "bfloat16"
-    return "bfloat16" if _seconds(torch.bfloat16) * _CLEARLY_FASTER < _seconds(torch.float32) else "float32"
-
-
-def _seconds(dtype: torch.dtype) -> float:
-    """The shortest of a few products of the size that a small encoder's layers have, on the CPU."""
-    states, weights = torch.ones(1024, 384, dtype=dtype), torch.ones(1536, 384, dtype=dtype)
-    times = []
-    for _ in range(6):
-        started = time.perf_counter()
-        torch.nn.functional.linear(states, weights)
-        times.append(time.perf_counter() - started)
-    return min(times)
-
-
-def rate_at(done: float, warmup_share: float) -> float:
-    """The share of the full learning rate when that share of the run is done: up in a line, and down to 0."""
-    if done < warmup_share:
-        return max(done / warmup_share, 0.01)
-    return (1.0 - done) / (1.0 - warmup_share)
-
-
-def plan_batches(lengths: Sequence[Sequence[int]], options: RerankerOptions) -> list[list[int]]:
-    """The places of the examples, epoch by epoch, in batches drawn by the seed; lengths[i] are those of i's pairs.
-
-    A batch holds examples of similar length, at most `batch_questions`, and at most `batch_tokens` with the padding;
-    an example that is larger is a batch of its own.
-    """
-    drawn = random.Random(options.seed)
-    longest = [max(row) for row in lengths]
-    planned: list[list[int]] = []
-    for _ in range(options.epochs):
-        places = list(range(len(lengths)))
-        drawn.shuffle(places)
-        batches: list[list[int]] = []
-        size = options.batch_questions * _BATCHES_A_BUCKET
-        for start in range(0, len(places), size):
-            bucket = sorted(places[start : start + size], key=lambda place: -longest[place])
-            batches += _filled(bucket, lengths, longest, options)
-        drawn.shuffle(batches)
-        planned += batches
-    return planned
-
-
-def _filled(
-    longest_first: Sequence[int], lengths: Sequence[Sequence[int]], longest: Sequence[int], options: RerankerOptions
-) -> list[list[int]]:
-    batches: list[list[int]] = []
-    num_pairs = 0
-    for place in longest_first:
-        num_pairs += len(lengths[place])
-        full = not batches or len(batches[-1]) == options.batch_questions
-        if full or num_pairs * longest[batches[-1][0]] > options.batch_tokens:
-            batches.append([])
-            num_pairs = len(lengths[place])
-        batches[-1].append(place)
-    return batches
 
 
 def evaluate_rankings(
@@ -474,28 +322,6 @@ def _served(
         combined_scores([p.first for p in example.passages], None if logits is None else logits[place], serving)
         for place, example in enumerate(examples)
     ]
-
-
-def _adapted(bare: torch.nn.Module, options: RerankerOptions, start: Path | None) -> PeftModel:
-    if start is not None:
-        if not (start / SETTINGS).is_file():
-            raise ModelError(f"{start} holds no adapter: {SETTINGS} is missing")
-        try:
-            return PeftModel.from_pretrained(bare, start, is_trainable=True)
-        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-            raise ModelError(f"the adapter in {start} is not one of this encoder: {error}") from error
-    settings = LoraConfig(
-        task_type="SEQ_CLS",
-        r=options.rank,
-        lora_alpha=options.alpha,
-        lora_dropout=0.0,
-        target_modules=list(TARGET_MODULES),
-        modules_to_save=["classifier"],
-    )
-    try:
-        return get_peft_model(bare, settings)
-    except ValueError as error:
-        raise ModelError(f"the encoder has no layers named {', '.join(TARGET_MODULES)}: {error}") from error
 
 
 def _evaluation_json(evaluation: Evaluation) -> dict[str, Any]:  # Any: JSON

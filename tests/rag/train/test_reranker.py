@@ -21,10 +21,7 @@ from rag.train.reranker import (
     TrainingState,
     evaluate_rankings,
     mrr_by_model_weight,
-    pick_precision,
-    plan_batches,
     ranking_quality,
-    rate_at,
 )
 from rag.train.reranker_card import adapter_card
 from tests.tiny_models import WORDS, tiny_encoder
@@ -143,24 +140,6 @@ def test_no_examples_and_no_models_are_errors(encoder: Path, tmp_path: Path) -> 
         RerankerTrainer(encoder, OPTIONS, SERVING, start=other)
 
 
-def test_batches_hold_every_example_once_an_epoch_within_their_limits() -> None:
-    drawn = random.Random(0)
-    lengths = [[drawn.randint(5, 60) for _ in range(drawn.randint(2, 5))] for _ in range(200)]
-    lengths[7] = [400] * 5  # larger than a batch
-    options = RerankerOptions(epochs=2, batch_tokens=1_000, batch_questions=6)
-    batches = plan_batches(lengths, options)
-    assert sorted(place for batch in batches for place in batch) == sorted([*range(200), *range(200)])
-    for batch in batches:
-        padded = sum(len(lengths[place]) for place in batch) * max(max(lengths[place]) for place in batch)
-        assert len(batch) <= 6
-        assert padded <= 1_000 or len(batch) == 1
-    assert batches == plan_batches(lengths, options)
-
-
-def test_the_learning_rate_rises_and_falls() -> None:
-    assert [round(rate_at(done, 0.1), 3) for done in (0.0, 0.05, 0.1, 0.55, 1.0)] == [0.01, 0.5, 1.0, 0.5, 0.0]
-
-
 def test_a_tie_counts_against_the_positive() -> None:
     quality = ranking_quality([[2.0, 1.0], [1.0, 1.0], [0.0, 1.0, 2.0, -1.0]])
     assert quality.mrr == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
@@ -187,9 +166,3 @@ def test_the_card_names_sources_and_what_training_went_on_from(encoder: Path) ->
     assert "| mine | 1 | given by path | not known |" in page
     assert "    the command\n" in page
     assert page.endswith("## Earlier\ntext\n")
-
-
-def test_the_precision_is_chosen_by_the_device_unless_it_is_given() -> None:
-    assert pick_precision("auto", "cuda:1") == "bfloat16"
-    assert pick_precision("auto", "cpu") in ("bfloat16", "float32")
-    assert pick_precision("float32", "cuda") == "float32"
