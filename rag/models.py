@@ -34,6 +34,8 @@ WHEELS = "wheels"  # folder beside the models; a wheel put there by hand spares 
 
 Progress: TypeAlias = Callable[[str], None]
 
+_HOW_TO_POOL = ("modules.json", "1_Pooling/config.json", "config_sentence_transformers.json")  # of an encoder
+
 _HUB_ID = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
 
 
@@ -73,7 +75,7 @@ class DequantizedModel:
         return digest("dequantized", self.wheel.sha256, self.gguf)
 
 
-AdaptedKind = Literal["cross_encoder", "language_model"]  # one logit for a pair; a generator
+AdaptedKind = Literal["cross_encoder", "encoder", "language_model"]  # one logit for a pair; token states; a generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,15 +401,22 @@ def merge_adapter(base: Path, adapter: Path, target: Path, kind: AdaptedKind = "
     """Write the model in `target`: the adapter merged into the weights in `base`, in the number format of these."""
     import torch
     from peft import PeftModel
-    from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
     from rag.embed.forward import quiet_loading
 
     with quiet_loading():  # the report says that a cross-encoder's head is new: it comes with the adapter
-        if kind == "cross_encoder":
-            bare = AutoModelForSequenceClassification.from_pretrained(base, num_labels=1, local_files_only=True)
-        else:
-            bare = AutoModelForCausalLM.from_pretrained(base, local_files_only=True)
+        match kind:
+            case "cross_encoder":
+                bare = AutoModelForSequenceClassification.from_pretrained(base, num_labels=1, local_files_only=True)
+            case "encoder":
+                bare = AutoModel.from_pretrained(base, local_files_only=True)
+                for name in _HOW_TO_POOL:
+                    if (base / name).exists():
+                        (target / name).parent.mkdir(exist_ok=True)
+                        shutil.copy(base / name, target / name)
+            case "language_model":
+                bare = AutoModelForCausalLM.from_pretrained(base, local_files_only=True)
         stored = bare.dtype
         # Added in float32 and rounded once: an adapter is small beside the weights that it changes.
         merged = PeftModel.from_pretrained(bare.to(torch.float32), adapter).merge_and_unload().to(stored)

@@ -24,7 +24,7 @@ class SentenceEncoder:
 
     def __init__(self, model_directory: Path, config: EmbedConfig) -> None:
         self._config = config
-        self._model, self._engine = open_encoder(model_directory, _pooling(model_directory), config)
+        self._model, self._engine = open_encoder(model_directory, pooling_of(model_directory), config)
         self._tokenizer = WindowTokenizer(model_directory, config.max_tokens, self._model.max_positions)
 
     def __repr__(self) -> str:
@@ -83,7 +83,7 @@ class _PoolingConfig(BaseModel):
         return self.pooling_mode or "+".join(flags)
 
 
-def _pooling(directory: Path) -> Literal["mean", "cls"]:
+def pooling_of(directory: Path) -> Literal["mean", "cls"]:
     """How token states become one vector: "mean" or "cls"; mean where the directory does not say."""
     modules, pooling = directory / "modules.json", directory / "1_Pooling" / "config.json"
     try:

@@ -39,6 +39,7 @@ class ScoredPassage:
 
     text: str
     first: FirstStageScores
+    chunk: str = ""  # that it is a text of, with its heading or without
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,9 @@ class PassagePool:
         self._take(chosen, lexical, options.num_encoder + options.num_bm25)
         self._take(chosen, dense, options.num_encoder + options.num_bm25)
         passages = [
-            ScoredPassage(self.texts[row], FirstStageScores(float(scores.cosines[row]), float(scores.bm25[row])))
+            ScoredPassage(
+                self.texts[row], FirstStageScores(float(scores.cosines[row]), float(scores.bm25[row])), self.chunks[row]
+            )
             for row in (self.row_of[pair.passage], *chosen)
         ]
         return RankingExample(pair.question, passages[0], tuple(passages[1:]))

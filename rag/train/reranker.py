@@ -7,7 +7,6 @@ best weights on the dev examples. What is measured is also what `rag/rerank/comb
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Literal
 
 import torch
@@ -22,6 +21,7 @@ from rag.train.fit import FitState, Precision, Stop, fit, pick_precision, plan_b
 from rag.train.lora import adapted, save_adapter, trained
 from rag.train.losses import distillation_loss, listwise_loss, residual_logits
 from rag.train.negatives import RankingExample
+from rag.train.ranking_quality import RankingQuality, ranking_quality
 
 Ranking = Literal["dense", "first_stage", "model", "residual", "combined"]
 
@@ -49,14 +49,6 @@ class RerankerOptions:
     patience: int = 5  # evaluations without a gain until training stops
     precision: Precision = "auto"
     seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class RankingQuality:
-    """How well the positives rank among their candidates; a tie counts against them."""
-
-    mrr: float
-    hit_at_1: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,12 +293,6 @@ def evaluate_rankings(
     return Evaluation(step, rankings)
 
 
-def ranking_quality(scores: Sequence[Sequence[float]]) -> RankingQuality:
-    """The quality of rankings by these scores, the positive's in place 0 of each."""
-    ranks = [1 + sum(score >= row[0] for score in row[1:]) for row in scores]
-    return RankingQuality(mrr=fmean(1 / rank for rank in ranks), hit_at_1=fmean(rank == 1 for rank in ranks))
-
-
 def mrr_by_model_weight(
     examples: Sequence[RankingExample], logits: Sequence[Sequence[float]], serving: RerankConfig
 ) -> dict[float, float]:
@@ -325,8 +311,5 @@ def _served(
 
 
 def _evaluation_json(evaluation: Evaluation) -> dict[str, Any]:  # Any: JSON
-    rankings: dict[str, Any] = {
-        name: {"mrr": round(quality.mrr, 4), "hit_at_1": round(quality.hit_at_1, 4)}
-        for name, quality in evaluation.rankings.items()
-    }
+    rankings: dict[str, Any] = {name: quality.to_json() for name, quality in evaluation.rankings.items()}
     return {"step": evaluation.step, **rankings}

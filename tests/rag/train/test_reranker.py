@@ -15,13 +15,13 @@ from rag.errors import InputError, ModelError
 from rag.models import merge_adapter
 from rag.rerank.cross_encoder import CrossEncoder
 from rag.train.negatives import RankingExample, ScoredPassage
+from rag.train.ranking_quality import ranking_quality
 from rag.train.reranker import (
     RerankerOptions,
     RerankerTrainer,
     TrainingState,
     evaluate_rankings,
     mrr_by_model_weight,
-    ranking_quality,
 )
 from rag.train.reranker_card import adapter_card
 from tests.tiny_models import WORDS, tiny_encoder
