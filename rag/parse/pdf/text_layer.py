@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 # Ligatures are taken apart by MuPDF. Vectors come with the text in one pass over the page; images cost a second one.
 # Text outside the page is read too: it has to be told apart from what is seen.
 _FLAGS = pymupdf.TEXT_PRESERVE_WHITESPACE | pymupdf.TEXT_COLLECT_VECTORS
-_FEW_PIXELS = 4_096  # of all images of a page: so few are dots and rules
+_FEW_PIXELS = 32_768  # of all images of a page: the bytes of a logo cost half of what a second pass costs
 _IMAGE_SIZE = re.compile(r"width: (\d+), height: (\d+)")
 _IMAGE, _VECTOR = 1, 3  # MuPDF's types of blocks
 _MAX_VECTORS = 20_000  # a page with more is a drawing
@@ -263,19 +263,14 @@ def _read_blocks(page: pymupdf.Page, frame: Box) -> tuple[list[dict[str, Any]], 
     """
     everywhere = pymupdf.INFINITE_RECT()
     text_page = page.get_textpage(flags=_FLAGS | pymupdf.TEXT_PRESERVE_IMAGES, clip=everywhere)
-    found = [block for block in text_page.extractBLOCKS() if block[6] == _IMAGE]
-    images = [Box(*block[:4]) for block in found]
-    has_images = bool(images)
-    if sum(_num_pixels(block[4]) for block in found) > _FEW_PIXELS:
+    images = [block for block in text_page.extractBLOCKS() if block[6] == _IMAGE]
+    if sum(_num_pixels(block[4]) for block in images) > _FEW_PIXELS:
         text_page = page.get_textpage(flags=_FLAGS, clip=everywhere)
-        has_images = False
     blocks: list[dict[str, Any]] = text_page.extractDICT()["blocks"]  # Any: PyMuPDF's own nested dicts
-    words = None if has_images else _packed(text_page.extractWORDS(), frame)
     cut = (
-        Box(max(box.x0, frame.x0), max(box.y0, frame.y0), min(box.x1, frame.x1), min(box.y1, frame.y1))
-        for box in images
+        Box(max(x0, frame.x0), max(y0, frame.y0), min(x1, frame.x1), min(y1, frame.y1)) for x0, y0, x1, y1, *_ in images
     )
-    return blocks, tuple(box for box in cut if area(box) > 0), words
+    return blocks, tuple(box for box in cut if area(box) > 0), _packed(text_page.extractWORDS(), frame)
 
 
 def _packed(words: Sequence[tuple[Any, ...]], frame: Box) -> PackedWords | None:  # Any: numbers and a text
