@@ -17,7 +17,8 @@ _BEFORE_NUMBERS = frozenset(
 
 
 def split_sentences(text: str) -> list[tuple[int, int]]:
-    """The (start, end) of each sentence, without the white space between them. A line of a list is a sentence."""
+    """The (start, end) of each sentence, without the white space between them. A line of a list is a sentence,
+    and so is a row of a table."""
     spans: list[tuple[int, int]] = []
     start = 0
     while (end := sentence_end(text, start)) is not None:
@@ -52,6 +53,8 @@ def sentence_end(text: str, start: int = 0, final: bool = True) -> int | None:
 
 def _is_end(text: str, start: int, match: re.Match[str], following: int) -> bool:
     mark, between, next_character = match.group(), text[match.start() : following], text[following]
+    if text[start] == "|" and "\n" not in between:
+        return False  # a cell of a table's row may hold sentences
     if mark[0] in "。！？" or between.count("\n") > 1:
         return True
     if next_character.islower() and mark[0] not in "!?":

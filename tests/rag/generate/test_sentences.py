@@ -20,6 +20,7 @@ from rag.generate.sentences import sentence_end, sentences, split_sentences
         ("A line that was\nonly wrapped. Next.", ["A line that was\nonly wrapped.", "Next."]),
         ("Title\n\nlower case paragraph", ["Title", "lower case paragraph"]),
         ("停车费12元。电动车免费。", ["停车费12元。", "电动车免费。"]),
+        ("| a | It is out. Sign in! |\n| b | No. |\n\nThen.", ["| a | It is out. Sign in! |", "| b | No. |", "Then."]),
         ("Wait... what? Yes!", ["Wait... what?", "Yes!"]),
         ("  \n ", []),
         ("", []),
@@ -36,7 +37,7 @@ def test_an_end_is_not_decided_before_the_next_sentence_begins() -> None:
     assert sentence_end("It costs 12. t", final=False) is None
 
 
-texts = st.text(alphabet="aB1.!?。」\n \"')e", max_size=40)
+texts = st.text(alphabet="aB1.!?。」|\n \"')e", max_size=40)
 
 
 @settings(deadline=None)
