@@ -55,8 +55,9 @@ from rag.evaluate.golden import GoldenQuestion, read_golden, read_principals, sp
 from rag.evaluate.metrics import mean
 from rag.evaluate.sampling import sample
 from rag.generate.evidence import (
-    FEATURES,
-    FEATURES_WITHOUT_LOGITS,
+    FEATURE_SETS,
+    LOGIT_FEATURES,
+    READER_FEATURES,
     SIGNS,
     AnswerabilityModel,
     Evidence,
@@ -67,11 +68,12 @@ from rag.generate.evidence import (
 from rag.ids import digest
 from rag.local import LocalStages
 from rag.logistic import Floats
-from rag.parts import build_embedder, build_reranker
+from rag.parts import build_embedder, build_reader, build_reranker
 from rag.pipeline import Pipeline
 from rag.protocols import Embedder, Reranker
 from rag.trace import SpanRecorder
 from rag.train.labelled import LabelledQuestion, held_out, read_answerable, read_unanswerable
+from rag.train.span_examples import HELD_OUT
 
 SQUAD, REMOVED, GOLDEN = "squad", "removed", "golden"
 COLLECTIONS = ("ir-handbook-faq-sourcegraph", "ir-handbook-faq-18f", "ir-product-docs")
@@ -126,11 +128,11 @@ def squad_questions(data: Path, num_questions: int, num_passages: int | None) ->
     With `num_passages` only so many passages beside those that are asked about are indexed, for a quick look.
     """
     answerable, unanswerable = read_answerable(data, ["squad-v1.1-dev"]), read_unanswerable(data)
-    documents = {question.document for question in unanswerable}
+    documents = {question.document for question in unanswerable if held_out(question.document, HELD_OUT)}
     half = num_questions // 2
     kept = [
         *sample([question for question in answerable if question.document in documents], half),
-        *sample(unanswerable, half, seed=1),
+        *sample([question for question in unanswerable if question.document in documents], half, seed=1),
     ]
     asked_about = {question.passage: question for question in kept}
     others = {q.passage: q for q in (*answerable, *unanswerable) if q.passage not in asked_about}
@@ -198,7 +200,7 @@ def observe(
     """Every question through the pipeline up to its prompt, over an index of the chunks in the folder."""
     vectors = embedder.embed_passages([chunk.embedded_text for chunk in chunks])
     shards = build_shards(folder, config, chunks, vectors)
-    stages = LocalStages(config, shards[0].manifest.version, shards, embedder, reranker)
+    stages = LocalStages(config, shards[0].manifest.version, shards, embedder, reranker, reader=build_reader(config))
     return asyncio.run(_observe_all(asked, Pipeline(config, stages)))
 
 
@@ -207,10 +209,12 @@ async def _observe_all(asked: Sequence[Asked], pipeline: Pipeline) -> list[Obser
     for one in track(asked, f"searching {asked[0].set}", console=out, transient=True):
         question, recorder = Question(one.text, one.asker), SpanRecorder()
         retrieval = await pipeline.retrieve(question, recorder)
-        passages = (await pipeline.prompt(question, retrieval, recorder)).passages
+        prompt = await pipeline.prompt(question, retrieval, recorder)
+        passages = prompt.passages
         if not passages:  # nothing that the asker may read: declined without any evidence
             continue
-        evidence = evidence_of(retrieval.query.text, passages, retrieval.result.scores, retrieval.logits)
+        score = (await pipeline.read(prompt, retrieval.query, recorder)).answer_score
+        evidence = evidence_of(retrieval.query.text, passages, retrieval.result.scores, retrieval.logits, score)
         observed.append(Observed(one.set, one.text, one.document, one.answerable, one.found_in(passages), evidence))
     return observed
 
@@ -230,12 +234,18 @@ def read_observed(path: Path) -> list[Observed]:
 
 def calibration_half(observed: Sequence[Observed], sets: Sequence[str] = (SQUAD, REMOVED)) -> list[Observed]:
     """What is fitted on: half of the documents of the sets, and nothing of the golden set."""
-    return [one for one in observed if one.set in sets and one.set != GOLDEN and not held_out(one.document)]
+    return [one for one in observed if one.set in sets and one.set != GOLDEN and not is_judged(one)]
+
+
+def is_judged(one: Observed) -> bool:
+    """Whether the question is in the half that models are judged on; of SQuAD nothing is asked that the reader learnt
+    from."""
+    return held_out(one.document, HELD_OUT / 2 if one.set == SQUAD else 0.5)
 
 
 def judged_half(observed: Sequence[Observed], name: str) -> list[Observed]:
     """What a set is judged on: the other half, or all of the golden set."""
-    return [one for one in observed if one.set == name and (name == GOLDEN or held_out(one.document))]
+    return [one for one in observed if one.set == name and (name == GOLDEN or is_judged(one))]
 
 
 def labels_of(observed: Sequence[Observed]) -> Flags:
@@ -250,6 +260,26 @@ def fit(
     values = evidence_matrix([one.evidence for one in rows], names)
     documents = [one.document for one in rows]
     return fit_answerability(values, labels_of(rows), names, documents, method, SHARE, signs=SIGNS)
+
+
+def observed_feature_sets(observed: Sequence[Observed]) -> list[tuple[str, ...]]:
+    """Those of `FEATURE_SETS` of which nothing is missing; without a reader, some are."""
+    return [
+        names
+        for names in FEATURE_SETS
+        if all(getattr(one.evidence, name) is not None for one in observed for name in names)
+    ]
+
+
+def stored_models(observed: Sequence[Observed], method: Method) -> dict[str, AnswerabilityModel]:
+    """What a calibration holds: the model with most features, and those for when something is missing, by name."""
+    return {name_of(names): fit(observed, names, method) for names in observed_feature_sets(observed)}
+
+
+def name_of(names: Sequence[str]) -> str:
+    groups = {"reranker": LOGIT_FEATURES, "reader": READER_FEATURES}
+    missing = [part for part, features in groups.items() if not set(features) <= set(names)]
+    return f"without {' and '.join(missing)}" if missing else "all"
 
 
 def probabilities_of(model: AnswerabilityModel, observed: Sequence[Observed]) -> Floats:
@@ -302,9 +332,10 @@ def thinned(curve: Sequence[AbstentionPoint], num_points: int = 40) -> list[Abst
 
 def single_feature_aucs(observed: Sequence[Observed]) -> dict[str, float]:
     """The AUC of every feature alone: 0.5 says nothing, below 0.5 it speaks against an answer."""
-    values = evidence_matrix([one.evidence for one in observed])
+    names = observed_feature_sets(observed)[0]
+    values = evidence_matrix([one.evidence for one in observed], names)
     labels = labels_of(observed)
-    return {name: area_under_roc(values[:, place], labels) for place, name in enumerate(FEATURES)}
+    return {name: area_under_roc(values[:, place], labels) for place, name in enumerate(names)}
 
 
 def main() -> None:
@@ -336,15 +367,17 @@ def main() -> None:
         if args.observed is not None:
             write_observed(observed, args.observed)
 
+    stored = stored_models(observed, args.method)
+    best = next(iter(stored))
     models = {
-        "all": fit(observed, FEATURES, args.method),
-        "without reranker": fit(observed, FEATURES_WITHOUT_LOGITS, args.method),
+        **stored,
         "logit alone": fit(observed, ("logit",), args.method),
         "dense alone": fit(observed, ("dense",), args.method),
     }
     fitted_on = sorted({one.set for one in calibration_half(observed)})
     if len(fitted_on) > 1:
-        models |= {f"all, fitted on {name}": fit(observed, FEATURES, args.method, [name]) for name in fitted_on}
+        names = models[best].model.features
+        models |= {f"{best}, fitted on {name}": fit(observed, names, args.method, [name]) for name in fitted_on}
     figures: dict[str, Any] = {"sets": {}, "wanted": {"answered": SHARE, "declined": WANTED}, "verdicts": {}}
     curves: dict[str, Sequence[AbstentionPoint]] = {}
     for name in [name for name in (SQUAD, REMOVED, GOLDEN) if judged_half(observed, name)]:
@@ -352,17 +385,18 @@ def main() -> None:
         by_model = {kind: figures_of(model, rows) for kind, model in models.items()}
         show(name, by_model)
         figures["sets"][name] = {"models": by_model, "feature_auc": single_feature_aucs(rows)}
-        for kind in ("all", "dense alone"):
+        for kind in (best, "dense alone"):
             labels, found = labels_of(rows), np.asarray([one.found for one in rows], np.bool_)
             curves[f"{name}, {kind}"] = abstention_curve(probabilities_of(models[kind], rows), labels, found)
-        declined = by_model["all"]["at_own_share"]["declined_share"]
+        declined = by_model[best]["at_own_share"]["declined_share"]
         figures["verdicts"][name] = verdict(
             declined >= WANTED,
             f"{name}: {declined:.2f} of the unanswerable are declined while {SHARE:.0%} of the answerable are answered",
         )
     aucs = {name: row["feature_auc"] for name, row in figures["sets"].items()}
-    print_table("AUC of single features", ("feature", *aucs), [(f, *(aucs[s][f] for s in aucs)) for f in FEATURES])
-    figures["weights"] = weights = dict(zip(models["all"].model.features, models["all"].model.weights, strict=True))
+    names = models[best].model.features
+    print_table("AUC of single features", ("feature", *aucs), [(f, *(aucs[s][f] for s in aucs)) for f in names])
+    figures["weights"] = weights = dict(zip(names, models[best].model.weights, strict=True))
     print_table("weights, in standard deviations", ("feature", "weight"), list(weights.items()))
     if args.plot is not None:
         plot_abstention(curves, args.plot)
@@ -371,8 +405,8 @@ def main() -> None:
         arguments += f" --questions {args.questions}"
         if args.answerable_share is not None:
             share = float(labels_of(calibration_half(observed)).mean())
-            models = {kind: expecting(model, share, args.answerable_share) for kind, model in models.items()}
-        write_calibration(models, config, f"python -m bench.abstention {arguments}", args.write)
+            stored = {kind: expecting(model, share, args.answerable_share) for kind, model in stored.items()}
+        write_calibration(tuple(stored.values()), config, f"python -m bench.abstention {arguments}", args.write)
     run.write(figures, config, args.results)
 
 
@@ -399,13 +433,14 @@ def observe_sets(args: argparse.Namespace, config: RagConfig) -> list[Observed]:
     return observed
 
 
-def write_calibration(models: Mapping[str, AnswerabilityModel], config: RagConfig, command: str, path: Path) -> None:
-    """The model with the cross-encoder's logits, and the one for when it is late."""
+def write_calibration(models: Sequence[AnswerabilityModel], config: RagConfig, command: str, path: Path) -> None:
+    """The models, that with most features first."""
     calibration = EvidenceCalibration(
         encoder=config.embed.model,
         reranker=config.rerank.model,
+        reader=config.generate.reader,
         command=command,
-        models=(models["all"], models["without reranker"]),
+        models=tuple(models),
     )
     temporary = path.with_suffix(".tmp")
     temporary.write_text(calibration.model_dump_json(indent=1) + "\n", encoding="utf-8")

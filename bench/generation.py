@@ -43,7 +43,7 @@ from rag.generate.prompt import REFUSAL, build_prompt, question_of
 from rag.generate.sampling import chat_messages, sampling_of
 from rag.local import LocalStages
 from rag.models import resolve
-from rag.parts import build_embedder, build_generator_token_counter, build_reranker
+from rag.parts import build_embedder, build_generator_token_counter, build_reader, build_reranker
 from rag.pipeline import Pipeline, Retrieval
 from rag.protocols import Embedder, Reranker
 from rag.trace import SpanRecorder
@@ -160,8 +160,9 @@ async def case_of(
 ) -> Case:
     """The case of a question over passages, its answer begun as the service begins it."""
     prompt = prompt_of(question, shown)
-    declined = bool(pipeline.reason_to_abstain(question, retrieval, prompt.passages))
-    prompt = await pipeline.with_lead(prompt, retrieval.query, SpanRecorder())
+    read = await pipeline.read(prompt, retrieval.query, SpanRecorder())
+    declined = bool(pipeline.reason_to_abstain(retrieval, read))
+    prompt = await pipeline.with_lead(read, retrieval.query, SpanRecorder())
     return Case(name, prompt, answer, golden, canary=canary, declined=declined)
 
 
@@ -198,8 +199,9 @@ async def golden_cases(asked: Sequence[Asked], pipeline: Pipeline) -> list[Case]
         golden = tuple(passage.number for passage in prompt.passages if one.found_in([passage]))
         name = "golden" if one.answerable else "golden unanswerable"
         must = tuple(one.golden.must_include)
-        declined = bool(pipeline.reason_to_abstain(question, retrieval, prompt.passages))
-        prompt = await pipeline.with_lead(prompt, retrieval.query, recorder)
+        read = await pipeline.read(prompt, retrieval.query, recorder)
+        declined = bool(pipeline.reason_to_abstain(retrieval, read))
+        prompt = await pipeline.with_lead(read, retrieval.query, recorder)
         cases.append(Case(name, prompt, one.golden.answer if golden else "", golden, must, declined=declined))
     return cases
 
@@ -333,7 +335,8 @@ def _pipeline(
 ) -> Pipeline:
     vectors = embedder.embed_passages([chunk.embedded_text for chunk in chunks])
     shards = build_shards(folder, config, chunks, vectors)
-    return Pipeline(config, LocalStages(config, shards[0].manifest.version, shards, embedder, reranker))
+    reader = build_reader(config)
+    return Pipeline(config, LocalStages(config, shards[0].manifest.version, shards, embedder, reranker, reader=reader))
 
 
 def main() -> None:

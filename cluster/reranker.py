@@ -1,4 +1,4 @@
-"""The reranker's deployment."""
+"""The reranker's deployment, which also reads passages for answers."""
 
 import asyncio
 import math
@@ -11,9 +11,12 @@ from ray import serve
 
 from cluster.memory import freeze_loaded
 from rag.config import load_config
+from rag.data import Reading, ReadSpan
 from rag.errors import ModelError
-from rag.parts import build_reranker
+from rag.parts import build_reader, build_reranker
 from rag.pipeline import Timed
+
+_HEALTHY = Reading("", "a healthy passage", ((0, 17),))
 
 
 def _num_pairs(requests: list[tuple[str, tuple[str, ...]]]) -> int:
@@ -21,11 +24,14 @@ def _num_pairs(requests: list[tuple[str, tuple[str, ...]]]) -> int:
 
 
 class RerankerDeployment:
-    """Scores the candidates of questions; requests that wait together are scored in one call."""
+    """Scores the candidates of questions, requests that wait together in one call, and reads the best of them."""
 
     def __init__(self, config_path: Path) -> None:
-        self._reranker = build_reranker(load_config(config_path))
+        config = load_config(config_path)
+        self._reranker, self._reader = build_reranker(config), build_reader(config)
         self._reranker.score("warm up", ["a passage"])
+        if self._reader is not None:
+            self._reader.read("warm up", [_HEALTHY])
         freeze_loaded()
 
     async def score(self, query: str, passages: Sequence[str]) -> Timed[list[float]]:
@@ -41,8 +47,19 @@ class RerankerDeployment:
         compute_ms = (time.perf_counter() - started) * 1e3
         return [Timed(logits, compute_ms) for logits in scores]
 
+    async def read(self, query: str, passages: Sequence[Reading]) -> Timed[list[list[ReadSpan]]]:
+        started = time.perf_counter()
+        if self._reader is None:
+            raise ModelError("generate.reader names no model")
+        spans = await asyncio.to_thread(self._reader.read, query, passages)
+        return Timed(spans, (time.perf_counter() - started) * 1e3)
+
     def check_health(self) -> None:
-        """Scores for real: a replica whose model broke is replaced."""
-        (logit,) = self._reranker.score("health", ["a healthy passage"])
+        """Scores and reads for real: a replica whose model broke is replaced."""
+        (logit,) = self._reranker.score("health", [_HEALTHY.text])
         if not math.isfinite(logit):
             raise ModelError(f"the reranker returned {logit}, expected a finite number")
+        if self._reader is not None:
+            ((span,),) = self._reader.read("health", [_HEALTHY])
+            if not math.isfinite(span.score):
+                raise ModelError(f"the reader returned {span.score}, expected a finite number")

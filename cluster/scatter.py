@@ -7,7 +7,7 @@ from ray.serve.handle import DeploymentHandle
 
 from cluster.deadlines import call
 from rag.config import EmbedConfig, LimitsConfig
-from rag.data import Chunk, EncodedQuery, ShardCandidates, Vector
+from rag.data import Chunk, EncodedQuery, Reading, ReadSpan, ShardCandidates, Vector
 from rag.errors import DeadlineExceeded, ShardUnavailable
 from rag.ids import ChunkId, VersionId
 from rag.pipeline import AsyncShard, Timed
@@ -73,4 +73,10 @@ class RemoteStages:
         return cast(
             "Timed[list[float]]",
             await call(self._reranker.score, query, tuple(passages), stage="rerank", deadline_s=self._limits.rerank_s),
+        )
+
+    async def read(self, query: str, passages: Sequence[Reading]) -> Timed[list[list[ReadSpan]]]:
+        return cast(
+            "Timed[list[list[ReadSpan]]]",
+            await call(self._reranker.read, query, tuple(passages), stage="read", deadline_s=self._limits.rerank_s),
         )

@@ -63,9 +63,8 @@ def fetch(
     from jobs.fetch_models import fetch_models
 
     settings = load_config(config)
-    fetch_models(
-        model or sorted({settings.embed.model, settings.rerank.model, settings.generate.model}), settings.models
-    )
+    named = {settings.embed.model, settings.rerank.model, settings.generate.model, settings.generate.reader}
+    fetch_models(model or sorted(named - {""}), settings.models)
 
 
 @app.command("parse")

@@ -103,7 +103,7 @@ def print_report(
 
 
 def _described(evaluation: EncoderEvaluation) -> str:
-    return f"vectors {evaluation.dense.mrr:.3f}, token states {evaluation.interaction.mrr:.3f}"
+    return f"MRR vectors {evaluation.dense.mrr:.3f}, token states {evaluation.interaction.mrr:.3f}"
 
 
 def build_parser() -> argparse.ArgumentParser:

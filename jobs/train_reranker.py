@@ -123,7 +123,8 @@ def print_report(
 
 
 def _described(evaluation: Evaluation) -> str:
-    return ", ".join(f"{name} {quality.mrr:.3f}" for name, quality in evaluation.rankings.items())
+    found = ", ".join(f"{name} {quality.mrr:.3f}" for name, quality in evaluation.rankings.items())
+    return f"MRR {found}"
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -88,7 +88,7 @@ def training_progress(describe: Callable[[Measured], str]) -> Iterator[Callable[
             told(state.step, state.total_steps)
             if state.evaluation is not None:
                 found = describe(state.evaluation)
-                say(f"step {state.step}, {state.seconds:.0f} s, loss {state.loss:.3f}; dev MRR: {found}")
+                say(f"step {state.step}, {state.seconds:.0f} s, loss {state.loss:.3f}; held out: {found}")
 
         yield tell
 

@@ -417,6 +417,11 @@ class GenerateConfig(Section):
         description="Most sentences, the reranker's best, that an answer begins with before the model goes on; a small "
         "model chooses worse than the reranker. 0: the model chooses.",
     )
+    reader: str = Field(
+        "",
+        description="Model that looks for the answer's words in each passage, to choose the quotes and to tell whether "
+        "there is an answer. Registry name or directory; empty: the reranker chooses alone.",
+    )
     min_quote_similarity: float = Field(
         0.85,
         gt=0.0,

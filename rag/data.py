@@ -308,6 +308,27 @@ class Passage:
     score: float  # of the reranker, higher is better
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A passage to be read for an answer. `above` is what one knows before: title and headings."""
+
+    above: str
+    text: str
+    stretches: tuple[tuple[int, int], ...]  # (start, end) in the text: where an answer is looked for
+
+
+NO_SPAN = -30.0  # the score where there was nothing to read
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSpan:
+    """The words of a stretch that answer best: `text[start:end]`."""
+
+    start: int
+    end: int
+    score: float  # the logits of these words less those of no answer: above 0 where an answer is likelier than none
+
+
 # ---------------------------------------------------------------- answers
 
 

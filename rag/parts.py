@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rag.config import RagConfig
 from rag.errors import ConfigError
 from rag.models import resolve
-from rag.protocols import Chunker, Embedder, Generator, Parser, Reranker, TokenCounter
+from rag.protocols import Chunker, Embedder, Generator, Parser, Reader, Reranker, TokenCounter
 
 if TYPE_CHECKING:
     from rag.parse.ocr.page import OcrReader
@@ -165,6 +165,16 @@ def build_reranker(config: RagConfig) -> Reranker:
             from rag.rerank.overlap import OverlapReranker
 
             return OverlapReranker()
+
+
+def build_reader(config: RagConfig) -> Reader | None:
+    """What looks for answers in passages, its weights loaded; None where `generate.reader` names nothing. Raises
+    ModelError when they are not on this machine."""
+    if not config.generate.reader:
+        return None
+    from rag.generate.reader import SpanReader
+
+    return SpanReader(resolve(config.generate.reader, config.models), config.rerank)
 
 
 def build_generator(config: RagConfig) -> Generator:

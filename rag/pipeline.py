@@ -18,6 +18,7 @@ from typing import Generic, Protocol, TypeVar
 from rag.assemble.assemble import assemble, reach_of
 from rag.config import RagConfig
 from rag.data import (
+    NO_SPAN,
     AbstainReason,
     Answer,
     Candidate,
@@ -29,6 +30,8 @@ from rag.data import (
     Prompt,
     Query,
     Question,
+    Reading,
+    ReadSpan,
     SearchResult,
     ShardCandidates,
     Vector,
@@ -40,7 +43,7 @@ from rag.generate.attribution import AnswerStream
 from rag.generate.citations import cite
 from rag.generate.evidence import open_calibration
 from rag.generate.extractive import quote_passages
-from rag.generate.lead import quotable_sentences, with_lead
+from rag.generate.lead import QuotableSentence, quotable_sentences, readings_of, with_lead
 from rag.generate.prompt import PROMPT_VERSION, build_prompt
 from rag.guard.access import may_read
 from rag.guard.input import check_question, direct_injection
@@ -94,6 +97,8 @@ class Stages(Protocol):
 
     async def rerank(self, query: str, passages: Sequence[str]) -> Timed[list[float]]: ...
 
+    async def read(self, query: str, passages: Sequence[Reading]) -> Timed[list[list[ReadSpan]]]: ...
+
     def count_tokens(self, texts: Sequence[str]) -> list[int]: ...
 
     def current_version(self) -> VersionId: ...
@@ -121,6 +126,20 @@ class Retrieval:
     shard_of: dict[ChunkId, int]
     partial: tuple[str, ...]
     logits: dict[ChunkId, float] | None = None  # the reranker's own scores, None where it was late
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPrompt:
+    """A prompt after its passages were read: what could be quoted, and the best span of each sentence."""
+
+    prompt: Prompt
+    sentences: Sequence[QuotableSentence]
+    spans: Sequence[ReadSpan] | None = None  # None: nobody read
+
+    @property
+    def answer_score(self) -> float | None:
+        """That of the likeliest answer; None where nobody read."""
+        return None if self.spans is None else max((span.score for span in self.spans), default=NO_SPAN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,22 +333,37 @@ class Pipeline:
             prompt = build_prompt(retrieval.query, recent, assembly.passages, assembly.num_dropped)
         return replace(prompt, partial=tuple(f"shard {shard}" for shard in sorted(late)))
 
-    async def with_lead(self, prompt: Prompt, query: Query, recorder: SpanRecorder) -> Prompt:
-        """The prompt with its answer begun by the sentences that the reranker finds best, where the model is to go on
-        behind them; `partial` says "lead" where the reranker was late."""
-        config = self._config
+    async def read(self, prompt: Prompt, query: Query, recorder: SpanRecorder) -> ReadPrompt:
+        """What could be quoted of the prompt's passages, and what the reader finds there; nothing where none is
+        configured, or where it is late, and then `partial` says "read"."""
+        found = quotable_sentences(prompt.passages)
+        if not self._config.generate.reader or not found:
+            return ReadPrompt(prompt, found, [] if self._config.generate.reader else None)
+        with recorder.span("read") as span:
+            readings = readings_of(found)
+            span.counts["passages"] = len(readings)
+            try:
+                timed = await self._stages.read(query.text, readings)
+            except DeadlineExceeded:
+                return ReadPrompt(replace(prompt, partial=(*prompt.partial, "read")), found)
+            span.compute_ms = timed.compute_ms
+            return ReadPrompt(prompt, found, [span for of_passage in timed.value for span in of_passage])
+
+    async def with_lead(self, read: ReadPrompt, query: Query, recorder: SpanRecorder) -> Prompt:
+        """The prompt with its answer begun by the sentences that answer best, where the model is to go on behind them;
+        `partial` says "lead" where the reranker was late."""
+        config, prompt = self._config, read.prompt
         if not config.generate.lead_quotes or config.generate.generator != "language_model":
             return prompt
         with recorder.span("lead") as span:
-            found = quotable_sentences(prompt.passages)
-            span.counts["pairs"] = len(found)
+            span.counts["pairs"] = len(read.sentences)
             try:
-                timed = await self._stages.rerank(query.text, [sentence.shown for sentence in found])
+                timed = await self._stages.rerank(query.text, [sentence.shown for sentence in read.sentences])
             except DeadlineExceeded:
                 return replace(prompt, partial=(*prompt.partial, "lead"))
             span.compute_ms = timed.compute_ms
-            weight = config.rerank.identifier_weight
-            return with_lead(prompt, query.text, found, timed.value, weight, config.generate.lead_quotes)
+            weight, most = config.rerank.identifier_weight, config.generate.lead_quotes
+            return with_lead(prompt, query.text, read.sentences, timed.value, weight, most, read.spans)
 
     async def answer(
         self, question: Question, trace_id: TraceId, recorder: SpanRecorder | None = None
@@ -367,20 +401,22 @@ class Pipeline:
         self, question: Question, retrieval: Retrieval, prompt: Prompt, recorder: SpanRecorder
     ) -> tuple[AbstainReason, Prompt]:
         """Why the model is not asked, "" where it is; then the prompt has its lead."""
-        reason = self.reason_to_abstain(question, retrieval, prompt.passages)
-        return reason, prompt if reason else await self.with_lead(prompt, retrieval.query, recorder)
-
-    def reason_to_abstain(self, question: Question, retrieval: Retrieval, passages: Sequence[Passage]) -> AbstainReason:
-        """Why the passages, chosen for the question, are not put to the model; "" where they are."""
         if direct_injection(question.text):
-            return "disallowed"
+            return "disallowed", prompt
+        read = await self.read(prompt, retrieval.query, recorder)
+        reason = self.reason_to_abstain(retrieval, read)
+        return reason, read.prompt if reason else await self.with_lead(read, retrieval.query, recorder)
+
+    def reason_to_abstain(self, retrieval: Retrieval, read: ReadPrompt) -> AbstainReason:
+        """Why the passages, chosen for the question, are not put to the model; "" where they are."""
         return abstain_reason(
             retrieval.query.text,
-            passages,
+            read.prompt.passages,
             retrieval.result.scores,
             self._config.generate,
             self._calibration,
             retrieval.logits,
+            read.answer_score,
         )
 
     def _answer_stream(self, passages: Sequence[Passage], question: str, min_support: float) -> AnswerStream:

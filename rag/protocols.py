@@ -11,6 +11,8 @@ from rag.data import (
     Query,
     Question,
     RawDocument,
+    Reading,
+    ReadSpan,
     ShardCandidates,
     Vectors,
 )
@@ -77,6 +79,12 @@ class Reranker(Protocol):
 
     def score_many(self, queries: Sequence[tuple[str, Sequence[str]]]) -> list[list[float]]:
         """The same for several queries at once, sharing the work; the same numbers as one by one."""
+        ...
+
+
+class Reader(Protocol):
+    def read(self, question: str, passages: Sequence[Reading]) -> list[list[ReadSpan]]:
+        """For each passage the best span of each of its stretches, in order; the same whatever else is read."""
         ...
 
 

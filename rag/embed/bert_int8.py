@@ -121,8 +121,11 @@ class _Graph:
 
     def model(self, head: Head) -> onnx.ModelProto:
         states = self._embeddings()
-        for layer in range(self._config["num_hidden_layers"]):
-            states = self._layer(states, f"encoder.layer.{layer}")
+        last = self._config["num_hidden_layers"] - 1
+        for layer in range(last + 1):
+            # Of the last layer only what is read: the state of one token needs no other token's.
+            asking = self._first(states) if layer == last and head in ("cls", "logit") else states
+            states = self._layer(asking, states, f"encoder.layer.{layer}")
         self._head(states, head)
         ids = [helper.make_tensor_value_info(name, TensorProto.INT32, [1, "tokens"]) for name in ("ids", "types")]
         out = helper.make_tensor_value_info("out", TensorProto.FLOAT, None)
@@ -137,11 +140,18 @@ class _Graph:
         inputs = ["ids", "types", *tables, *norm]
         return self._add("EmbedLayerNormalization", inputs, FUSED, outputs=2, epsilon=self._config["layer_norm_eps"])
 
-    def _layer(self, states: str, name: str) -> str:
-        inputs = [self._linear(states, f"{name}.attention.self.{part}") for part in ("query", "key", "value")]
+    def _first(self, states: str) -> str:
+        """The states of the first token, as a sequence of one."""
+        starts, ends, axes = (self._constant(np.asarray([value])) for value in (0, 1, 1))
+        return self._add("Slice", [states, starts, ends, axes])
+
+    def _layer(self, asking: str, states: str, name: str) -> str:
+        """The states of the tokens that ask, after they attended to all."""
+        sides = zip((asking, states, states), ("query", "key", "value"), strict=True)
+        inputs = [self._linear(side, f"{name}.attention.self.{part}") for side, part in sides]
         heads = self._config["num_attention_heads"]
         attended = self._add("MultiHeadAttention", inputs, FUSED, num_heads=heads)
-        states = self._residual(attended, states, f"{name}.attention.output")
+        states = self._residual(attended, asking, f"{name}.attention.output")
         inner = self._add("Gelu", [self._linear(states, f"{name}.intermediate.dense")], FUSED)
         return self._residual(inner, states, f"{name}.output")
 

@@ -36,8 +36,11 @@ class EncoderPass(Protocol):
     dim: int
     max_positions: int | None  # None: as many as one likes
 
-    def run(self, rows: Sequence[Sequence[int]]) -> list[Floats]:
-        """The mean or the first of the states of each row's tokens, (dim,), or all of them, (tokens, dim)."""
+    def run(self, rows: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None) -> list[Floats]:
+        """The mean or the first of the states of each row's tokens, (dim,), or all of them, (tokens, dim).
+
+        `types` tells the two texts of a pair apart, token by token; 0 where not given.
+        """
         ...
 
 

@@ -37,10 +37,10 @@ class TorchEncoder:
         self._model = model.eval().to(device)
         self._head, self._device, self._batch_tokens = head, device, batch_tokens
 
-    def run(self, rows: Sequence[Sequence[int]]) -> list[Floats]:
+    def run(self, rows: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None) -> list[Floats]:
         """The mean or the first of the states of each row's tokens, (dim,), or all of them, (tokens, dim)."""
         found: dict[int, Floats] = {}
-        for places, states, mask in self._batches(rows):
+        for places, states, mask in self._batches(rows, types):
             if self._head == "mean":
                 weights = mask.unsqueeze(-1).to(states.dtype)
                 states = (states * weights).sum(dim=1) / weights.sum(dim=1)
@@ -50,10 +50,13 @@ class TorchEncoder:
                 found[place] = of_row[: len(rows[place])] if self._head == "states" else of_row
         return [found[place] for place in range(len(rows))]
 
-    def _batches(self, rows: Sequence[Sequence[int]]) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
+    def _batches(
+        self, rows: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None
+    ) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
         """The places of each batch, its states (n, longest, dim) and its mask (n, longest)."""
         for places in length_batches([len(row) for row in rows], self._batch_tokens):
             ids = padded([rows[place] for place in places], self._model.config.pad_token_id or 0).to(self._device)
             mask = padded([[1] * len(rows[place]) for place in places], 0).to(self._device)
+            kinds = {} if types is None else {"token_type_ids": padded([types[p] for p in places], 0).to(self._device)}
             with torch.inference_mode():
-                yield places, self._model(input_ids=ids, attention_mask=mask).last_hidden_state, mask
+                yield places, self._model(input_ids=ids, attention_mask=mask, **kinds).last_hidden_state, mask

@@ -24,30 +24,33 @@ def abstain_reason(
     config: GenerateConfig,
     calibration: EvidenceCalibration | None = None,
     logits: Mapping[ChunkId, float] | None = None,
+    answer_score: float | None = None,
 ) -> AbstainReason:
     """Why no answer should be tried; "" where the passages are evidence enough.
 
     With a calibration, evidence is a P(answerable) of at least `config.min_answerable`, or of the threshold that the
-    calibration holds where that is not set; `logits` are the reranker's, None where it was late. Without one it is
-    a dense cosine of at least `config.min_evidence`. Either way a passage that holds every identifier of the query is
-    evidence: a model sees little in "ERR_4031", and a passage that names it is about it.
+    calibration holds where that is not set; `logits` are the reranker's and `answer_score` the reader's, None where
+    they were late. Without one it is a dense cosine of at least `config.min_evidence`. Either way a passage that holds
+    every identifier of the query is evidence: a model sees little in "ERR_4031", and a passage that names it is about
+    it.
     """
     if not passages:
         return "no_passages"
-    if _enough(query, passages, scores, config, calibration, logits) or names_all(query, passages):
+    if names_all(query, passages):
         return ""
-    return "low_evidence"
+    judged = None
+    if calibration is not None:
+        judged = calibration.judge(evidence_of(query, passages, scores, logits, answer_score))
+    return "" if _enough(judged, passages, scores, config) else "low_evidence"
 
 
 def _enough(
-    query: str,
+    judged: tuple[float, float] | None,
     passages: Sequence[Passage],
     scores: Mapping[ChunkId, FirstStageScores],
     config: GenerateConfig,
-    calibration: EvidenceCalibration | None,
-    logits: Mapping[ChunkId, float] | None,
 ) -> bool:
-    judged = None if calibration is None else calibration.judge(evidence_of(query, passages, scores, logits))
+    """`judged` is (P(answerable), threshold) by the calibration, None without one."""
     if judged is None:
         found = (scores[passage.chunk.id].dense for passage in passages if passage.chunk.id in scores)
         return any(cosine >= config.min_evidence for cosine in found)

@@ -34,7 +34,7 @@ from rag.rewrite.words import identifiers, words
 class Evidence:
     """What speaks for an answer in the passages. Shares are of the question's words, in the passage that holds most.
 
-    Where one is None, what it is read from was not there: the reranker was late.
+    Where one is None, what it is read from was not there: the reranker or the reader was late, or there is no reader.
     """
 
     dense: float  # largest cosine
@@ -54,18 +54,23 @@ class Evidence:
     type_missing: float  # 1.0: asks who, when, where or how many, and nothing of the kind is near the best sentence
     negation_differs: float  # 1.0: either the question or the best sentence is negated, but not both
     num_words: float  # log(1 + content words of the question)
+    answer_score: float | None = None  # of the likeliest span, by the reader
 
 
-LOGIT_FEATURES = ("logit", "logit_margin")
+LOGIT_FEATURES, READER_FEATURES = ("logit", "logit_margin"), ("answer_score",)
 FEATURES: tuple[str, ...] = tuple(field.name for field in fields(Evidence))
 # More of the first never speaks against an answer, more of the last never for one: this keeps out what few questions
 # teach by chance.
 SIGNS: Mapping[str, int] = {
-    **dict.fromkeys(("dense", "dense_margin", "bm25", "logit", "logit_margin"), 1),
+    **dict.fromkeys(("dense", "dense_margin", "bm25", "logit", "logit_margin", "answer_score"), 1),
     **dict.fromkeys(("coverage", "union_coverage", "sentence_coverage", "pair_coverage", "rare_coverage"), 1),
     **dict.fromkeys(("exact_missing", "names_missing", "type_missing", "negation_differs"), -1),
 }
-FEATURES_WITHOUT_LOGITS: tuple[str, ...] = tuple(name for name in FEATURES if name not in LOGIT_FEATURES)
+# What the models of a calibration read, the best first: a later one does without what may be missing.
+FEATURE_SETS: tuple[tuple[str, ...], ...] = tuple(
+    tuple(name for name in FEATURES if name not in without)
+    for without in ((), LOGIT_FEATURES, READER_FEATURES, LOGIT_FEATURES + READER_FEATURES)
+)
 
 
 def evidence_of(
@@ -73,10 +78,12 @@ def evidence_of(
     passages: Sequence[Passage],
     scores: Mapping[ChunkId, FirstStageScores],
     logits: Mapping[ChunkId, float] | None = None,
+    answer_score: float | None = None,
 ) -> Evidence:
     """The evidence that the passages, at least one, are for the query.
 
-    `logits` are the reranker's, None where it gave none in time. A passage without a score counts as 0.0.
+    `logits` are the reranker's and `answer_score` is the reader's, None where they gave none in time. A passage without
+    a score counts as 0.0.
     """
     if not passages:
         raise ValueError("no passages: there is no evidence to measure")
@@ -111,6 +118,7 @@ def evidence_of(
         type_missing=float(not holds_type(around_sentence(answering, place), kind, asked)),
         negation_differs=float(asked.negated != answering.sentences[place].negated),
         num_words=math.log1p(len(asked.content)),
+        answer_score=answer_score,
     )
 
 
@@ -156,10 +164,11 @@ class AnswerabilityModel(_Record):
 
 
 class EvidenceCalibration(_Record):
-    """The models of one encoder and reranker, the best first; a later one does without what may be missing."""
+    """The models of one encoder, reranker and reader, the best first; a later one does without what may be missing."""
 
     encoder: str
     reranker: str
+    reader: str = ""
     command: str  # that made it
     models: tuple[AnswerabilityModel, ...] = Field(min_length=1)
 
@@ -187,11 +196,12 @@ def open_calibration(config: RagConfig) -> EvidenceCalibration | None:
     if path is None:
         return None
     calibration = read_calibration(path)
-    made_for, here = (calibration.encoder, calibration.reranker), (config.embed.model, config.rerank.model)
+    made_for = (calibration.encoder, calibration.reranker, calibration.reader)
+    here = (config.embed.model, config.rerank.model, config.generate.reader or calibration.reader)
     if made_for != here:
         raise ConfigError(
-            f"generate.evidence_file: {path} was made for the encoder and reranker {made_for}, the configuration has "
-            f"{here}; make one with `python -m bench.abstention --write FILE`"
+            f"generate.evidence_file: {path} was made for the encoder, reranker and reader {made_for}, the "
+            f"configuration has {here}; make one with `python -m bench.abstention --write FILE`"
         )
     return calibration
 

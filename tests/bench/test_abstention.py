@@ -16,6 +16,7 @@ from bench.abstention import (
     figures_of,
     fit,
     golden_questions,
+    is_judged,
     judged_half,
     labels_of,
     observe,
@@ -25,6 +26,7 @@ from bench.abstention import (
     room_of,
     single_feature_aucs,
     squad_questions,
+    stored_models,
     thinned,
     write_calibration,
     write_observed,
@@ -35,9 +37,8 @@ from rag.embed.hashing import HashingEmbedder
 from rag.evaluate.beir import CorpusDocument
 from rag.evaluate.calibration import abstention_curve
 from rag.evaluate.collection_index import READER, chunk_of
-from rag.generate.evidence import FEATURES, FEATURES_WITHOUT_LOGITS, Evidence, open_calibration
+from rag.generate.evidence import FEATURES, Evidence, open_calibration
 from rag.rerank.overlap import OverlapReranker
-from rag.train.labelled import held_out
 from tests.conftest import SHARED_DATA
 
 CHUNKS = [
@@ -107,8 +108,8 @@ def test_what_is_fitted_on_and_what_is_judged_on_share_no_document() -> None:
     rows = [*observed(SQUAD, 80), *observed(REMOVED, 80), *observed(GOLDEN, 20)]
     fitted = calibration_half(rows)
     assert {one.set for one in fitted} == {SQUAD, REMOVED}
-    assert not any(held_out(one.document) for one in fitted)
-    assert all(held_out(one.document) for one in judged_half(rows, SQUAD))
+    assert not any(is_judged(one) for one in fitted)
+    assert all(is_judged(one) for one in judged_half(rows, SQUAD))
     assert len(judged_half(rows, GOLDEN)) == 20
     assert len(fitted) + len(judged_half(rows, SQUAD)) + len(judged_half(rows, REMOVED)) == 160
 
@@ -138,10 +139,10 @@ def test_a_held_identifier_is_never_declined() -> None:
 
 def test_what_is_written_can_be_run_with(tmp_path: Path, config: RagConfig) -> None:
     rows = observed(SQUAD, 200)
-    models = {"all": fit(rows, FEATURES, "temperature")}
-    models["without reranker"] = fit(rows, FEATURES_WITHOUT_LOGITS, "temperature")
+    models = stored_models(rows, "temperature")
+    assert list(models) == ["all", "without reranker", "without reader", "without reranker and reader"]
     path = tmp_path / "evidence.json"
-    write_calibration(models, config, "a test", path)
+    write_calibration(tuple(models.values()), config, "a test", path)
     running = config.model_copy(update={"generate": GenerateConfig(evidence_file=path)})
     calibration = open_calibration(running)
     assert calibration is not None

@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 from rag.config import AssembleConfig, EmbedConfig, GenerateConfig, IndexConfig, LimitsConfig, RagConfig, RerankConfig
-from rag.data import Access, Chunk, EncodedQuery, Prompt, Query, Question, ShardCandidates, Turn
+from rag.data import (
+    Access,
+    Chunk,
+    EncodedQuery,
+    Prompt,
+    Query,
+    Question,
+    Reading,
+    ReadSpan,
+    ShardCandidates,
+    Turn,
+)
 from rag.errors import DeadlineExceeded, InputError, ModelError, ShardUnavailable
 from rag.ids import ChunkId
 from rag.index.shard import open_shard
@@ -261,6 +272,46 @@ async def test_a_reranker_that_is_late_for_the_sentences_lets_the_model_begin(
     _, done = await _ask(Pipeline(config.model_copy(update={"generate": generate}), stages))
     assert done.answer.partial == ("rerank", "lead")
     assert done.answer.text.startswith("Every employee has 25 days [1].")
+
+
+class Pointing:
+    """A reader that finds the answer where the word stands, and nothing elsewhere."""
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+
+    def read(self, question: str, passages: Sequence[Reading]) -> list[list[ReadSpan]]:
+        return [
+            [ReadSpan(start, end, 9.0 if self._word in one.text[start:end] else -9.0) for start, end in one.stretches]
+            for one in passages
+        ]
+
+
+def _reading(config: RagConfig) -> RagConfig:
+    generate = {"generator": "language_model", "lead_quotes": 1, "reader": "somewhere"}
+    return config.model_copy(update={"generate": config.generate.model_copy(update=generate)})
+
+
+async def test_what_the_reader_finds_is_quoted(tmp_path: Path, stages: LocalStages) -> None:
+    stages.generator = Scripted("Answer: it costs 12 CHF.")
+    stages._reader = Pointing("12 CHF")
+    pipeline = Pipeline(_reading(_config(tmp_path)), stages)
+    _, done = await _ask(pipeline, Question("Where do cars stand?", EVERYONE))
+    assert [citation.uri for citation in done.answer.citations] == ["parking.md"]
+    assert [span.name for span in done.trace.spans if span.name in ("read", "lead")] == ["read", "lead"]
+
+
+async def test_a_reader_that_is_late_is_named_and_the_reranker_chooses_alone(
+    tmp_path: Path, stages: LocalStages
+) -> None:
+    async def late(query: str, passages: Sequence[Reading]) -> Timed[list[list[ReadSpan]]]:
+        raise DeadlineExceeded("read", 1.0)
+
+    stages.generator = Scripted("Answer: 25 days.")
+    stages.read = late  # type: ignore[method-assign]
+    _, done = await _ask(Pipeline(_reading(_config(tmp_path)), stages))
+    assert done.answer.partial == ("read",)
+    assert [citation.uri for citation in done.answer.citations] == ["leave.md"]
 
 
 async def test_a_question_without_evidence_is_not_put_to_the_model(tmp_path: Path, stages: LocalStages) -> None:

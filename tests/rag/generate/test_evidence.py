@@ -9,8 +9,8 @@ from rag.config import EmbedConfig, GenerateConfig, RagConfig
 from rag.data import FirstStageScores
 from rag.errors import ConfigError
 from rag.generate.evidence import (
+    FEATURE_SETS,
     FEATURES,
-    FEATURES_WITHOUT_LOGITS,
     SIGNS,
     AnswerabilityModel,
     Evidence,
@@ -32,7 +32,7 @@ LOGITS = {ChunkId("c1"): 3.0, ChunkId("c2"): -1.0}
 
 
 def evidence(query: str, logits: dict[ChunkId, float] | None = None) -> Evidence:
-    return evidence_of(query, PASSAGES, SCORES, LOGITS if logits is None else logits)
+    return evidence_of(query, PASSAGES, SCORES, LOGITS if logits is None else logits, 2.5)
 
 
 def test_scores_are_the_best_passage_and_its_lead() -> None:
@@ -95,7 +95,9 @@ def test_a_matrix_has_a_row_a_question_and_a_column_a_feature() -> None:
 
 def test_every_sign_is_of_a_feature() -> None:
     assert set(SIGNS) <= set(FEATURES)
-    assert set(FEATURES) - set(FEATURES_WITHOUT_LOGITS) == {"logit", "logit_margin"}
+    assert FEATURE_SETS[0] == FEATURES
+    missing = [set(FEATURES) - set(names) for names in FEATURE_SETS[1:]]
+    assert missing == [{"logit", "logit_margin"}, {"answer_score"}, {"logit", "logit_margin", "answer_score"}]
 
 
 def model_of(name: str, threshold: float = 0.5) -> AnswerabilityModel:
@@ -131,10 +133,15 @@ def test_a_calibration_survives_its_file(tmp_path: Path) -> None:
 def test_a_calibration_of_another_encoder_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "evidence.json"
     path.write_text(calibration(encoder="e5").model_dump_json(), encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"made for the encoder and reranker \('e5'"):
+    with pytest.raises(ConfigError, match=r"made for the encoder, reranker and reader \('e5'"):
         open_calibration(config_with(path))
     other = config_with(path).model_copy(update={"embed": EmbedConfig(model="e5")})
     assert open_calibration(other) is not None
+    path.write_text(calibration().model_copy(update={"reader": "mine"}).model_dump_json(), encoding="utf-8")
+    assert open_calibration(config_with(path)) is not None  # without a reader a later model judges
+    reading = config_with(path).model_copy(update={"generate": GenerateConfig(evidence_file=path, reader="other")})
+    with pytest.raises(ConfigError, match=r"'mine'.*'other'"):
+        open_calibration(reading)
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"models": []}'])

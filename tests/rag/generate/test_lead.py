@@ -65,7 +65,15 @@ def test_who_asks_for_a_code_gets_its_row() -> None:
 def test_a_sentence_that_names_a_code_comes_before_one_below_a_heading_that_does() -> None:
     text = "The gateway never retries it. The token is of another site, says ERR_4031. Sign in again."
     lead = begun([0.6, 0.58, 0.4], "What is ERR_4031?", 1, make_passage(1, text, title="ERR_4031 in detail"))
-    assert lead == '"The token is of another site, says ERR_4031." [1]'
+    assert lead == '"The token is of another site, says ERR_4031. Sign in again." [1]'
+
+
+def test_what_is_said_of_a_code_goes_on_in_the_next_sentence_of_its_paragraph() -> None:
+    shown = make_passage(1, "Read SCH-17 first. Add the old name.\nThen push it again. SCH-18 is another one.")
+    assert begun([0.9, 0.8, 0.0, 0.0], "Why SCH-17?", 2, shown) == '"Read SCH-17 first. Add the old name." [1]'
+    assert begun([0.0, 0.8, 0.9, 0.0], "Why SCH-18?", 1, shown) == '"SCH-18 is another one." [1]'
+    long = make_passage(1, f"Read SCH-17 first. Then{' word' * 60}.")
+    assert begun([0.9, 0.8], "Why SCH-17?", 1, long) == '"Read SCH-17 first." [1]'
 
 
 def test_a_better_passage_decides_between_sentences_alike() -> None:
