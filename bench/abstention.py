@@ -199,6 +199,8 @@ def observe(
 ) -> list[Observed]:
     """Every question through the pipeline up to its prompt, over an index of the chunks in the folder."""
     vectors = embedder.embed_passages([chunk.embedded_text for chunk in chunks])
+    # The calibration there is may be of other models: it is what gets made anew.
+    config = config.model_copy(update={"generate": config.generate.model_copy(update={"evidence_file": None})})
     shards = build_shards(folder, config, chunks, vectors)
     stages = LocalStages(config, shards[0].manifest.version, shards, embedder, reranker, reader=build_reader(config))
     return asyncio.run(_observe_all(asked, Pipeline(config, stages)))

@@ -197,7 +197,9 @@ def open_calibration(config: RagConfig) -> EvidenceCalibration | None:
         return None
     calibration = read_calibration(path)
     made_for = (calibration.encoder, calibration.reranker, calibration.reader)
-    here = (config.embed.model, config.rerank.model, config.generate.reader or calibration.reader)
+    # Without a reader on one side, a model that does without judges.
+    reader = config.generate.reader if calibration.reader else ""
+    here = (config.embed.model, config.rerank.model, reader or calibration.reader)
     if made_for != here:
         raise ConfigError(
             f"generate.evidence_file: {path} was made for the encoder, reranker and reader {made_for}, the "
