@@ -29,9 +29,9 @@ from rag.ids import TraceId, VersionId
 from rag.index.contents import read_chunks
 from rag.index.store import open_store
 from rag.local import LocalStages, config_of_version, open_shards
-from rag.parts import build_embedder, build_reranker
+from rag.parts import build_embedder, build_reader, build_reranker
 from rag.pipeline import Pipeline
-from rag.protocols import Embedder, Reranker
+from rag.protocols import Embedder, Reader, Reranker
 from rag.trace import Trace, TraceStore
 
 # Whoever reads the trace database and the index on their own machine could read all of both anyway.
@@ -182,13 +182,19 @@ class Replayer:
             shards = open_shards(config, version)
             if config.embed not in self._embedders:
                 self._embedders[config.embed] = build_embedder(config)
-            stages = LocalStages(config, version, shards, self._embedders[config.embed], self._reranker)
+            stages = LocalStages(
+                config, version, shards, self._embedders[config.embed], self._reranker, reader=self._reader
+            )
             self._open = (version, Pipeline(config, stages))
         return self._open[1]
 
     @cached_property
     def _reranker(self) -> Reranker:
         return build_reranker(self._config)
+
+    @cached_property
+    def _reader(self) -> Reader | None:
+        return build_reader(self._config)
 
 
 def stored_ids(config: RagConfig, trace_ids: Sequence[str], last: int | None, every: bool) -> list[TraceId]:

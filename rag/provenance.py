@@ -31,6 +31,8 @@ def shaping_settings(config: RagConfig) -> dict[str, str]:
         **_section("assemble", config.assemble),
         "generate.generator": json.dumps(config.generate.generator),  # its tokenizer counts the budget of the prompt
         "generate.model": json.dumps(config.generate.model),
+        "generate.lead_quotes": json.dumps(config.generate.lead_quotes),
+        "generate.reader": json.dumps(config.generate.reader),
         **_weights(config),
     }
 
@@ -76,6 +78,7 @@ def _weights(config: RagConfig) -> dict[str, str]:
     used = {
         "embed.weights": config.embed.model if config.embed.embedder == "sentence" else "",
         "rerank.weights": config.rerank.model if config.rerank.reranker != "overlap" else "",
+        "generate.reader_weights": config.generate.reader,
     }
     found = {key: MODELS[name].digest() for key, name in used.items() if name in MODELS}
     return found | {
