@@ -18,12 +18,10 @@ from rag.rewrite.words import words
 
 _MIN_WORDS = 3
 _MAX_WORDS = 48  # of all quotes; the first may be longer
-# How far behind the best a sentence is still quoted beside it; where the passages were read, also one further behind,
-# if it is of the same passage.
-_MARGIN, _SAME_PASSAGE_MARGIN = 1.6, 3.2
+_MARGIN, _READ_MARGIN = 1.6, 2.4  # behind the best at which a sentence is not quoted beside it; where it was read
 _PASSAGE_WEIGHT = 0.3  # of the score of a sentence's passage, beside its own
 _ABOVE = 0.6  # of an identifier that stands above a sentence, as a heading stands above many
-_READER_WEIGHT = 1.3  # of the reader's score of the best span in a sentence
+_READER_WEIGHT = 1.0  # of the reader's score of the best span in a sentence
 _READER_REACH = 16.0  # behind the best, in logits
 _CELLS = " | "
 
@@ -95,35 +93,20 @@ def with_lead(
         own + identifier_weight * share + _PASSAGE_WEIGHT * passage + _READER_WEIGHT * answering
         for own, share, passage, answering in zip(standard_scores(scores), held, of_passage, read, strict=True)
     ]
-    chosen = _chosen(found, totals, named, max_quotes, was_read=spans is not None)
-    lead = " ".join(quoted(sentence.text, sentence.passage.number) for sentence in chosen)
-    return replace(prompt, messages=(*prompt.messages, Message("assistant", lead)))
-
-
-def _chosen(
-    found: Sequence[QuotableSentence],
-    totals: Sequence[float],
-    named: Sequence[float],
-    max_quotes: int,
-    *,
-    was_read: bool,
-) -> list[QuotableSentence]:
-    """The sentences to quote, best first. `named` is the share of the question's identifiers that each holds."""
-    best_first = sorted(range(len(found)), key=lambda place: (-totals[place], place))
-    best = best_first[0]
+    margin = _MARGIN if spans is None else _READ_MARGIN
+    best_first = sorted(range(len(found)), key=lambda place: (-totals[place], place))[:max_quotes]
     chosen: list[QuotableSentence] = []
     for place in best_first:
-        same = was_read and found[place].passage is found[best].passage
-        behind = totals[best] - totals[place]
-        if behind > (_SAME_PASSAGE_MARGIN if same else _MARGIN) or any(_holds(quote, found[place]) for quote in chosen):
+        if any(_holds(quote, found[place]) for quote in chosen):
             continue
         num_words = sum(len(sentence.text.split()) for sentence in (*chosen, found[place]))
-        if chosen and (len(chosen) == max_quotes or num_words > _MAX_WORDS):
+        if chosen and (totals[place] < totals[best_first[0]] - margin or num_words > _MAX_WORDS):
             break
         longer = _with_next(found, place) if named[place] else found[place]
         num_words += len(longer.text.split()) - len(found[place].text.split())
         chosen.append(longer if num_words <= _MAX_WORDS else found[place])
-    return chosen
+    lead = " ".join(quoted(sentence.text, sentence.passage.number) for sentence in chosen)
+    return replace(prompt, messages=(*prompt.messages, Message("assistant", lead)))
 
 
 def _with_next(found: Sequence[QuotableSentence], place: int) -> QuotableSentence:
