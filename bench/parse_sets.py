@@ -29,11 +29,12 @@ class ParseCase:
 
     set_name: str
     path: Path
-    truth: str = ""  # Markdown or HTML; "" where none is known
+    truth: str = ""  # Markdown, HTML or plain text; "" where none is known
     measures: tuple[str, ...] = ()  # of `MEASURES`, against the truth
     facts: tuple[Fact, ...] = ()
     expected: Expected | None = None  # of a file that breaks parsers
     password: str = ""
+    is_plain: bool = False  # the truth: then no table of what was parsed becomes HTML, which would only add tags
     num_pages: int = 0  # 0 where they can't be counted
     size_bytes: int = 0
 
@@ -44,7 +45,8 @@ class ParseCase:
     def score(self, markdown: str, error: str = "") -> Scores:
         """The measures that have something to compare; under `facts` how many of them hold, under `right` 1 for what
         is right for a file that breaks parsers."""
-        truth, predicted = with_html_tables(self.truth), with_html_tables(markdown)
+        form = str if self.is_plain else with_html_tables
+        truth, predicted = form(self.truth), form(markdown)
         scores = {name: MEASURES[name](truth, predicted) for name in self.measures}
         found = {name: score for name, score in scores.items() if score is not None}
         if self.facts:
@@ -107,7 +109,7 @@ def _text_arxiv(data: Path) -> list[ParseCase]:
     """Papers beside their text as people cleaned it."""
     folder = data / "parse-text-arxiv"
     return [
-        ParseCase("text-arxiv", path, path.with_suffix(".txt").read_text(encoding="utf-8"), ("nid",))
+        ParseCase("text-arxiv", path, path.with_suffix(".txt").read_text(encoding="utf-8"), ("nid",), is_plain=True)
         for path in folder.glob("*.pdf")
     ]
 

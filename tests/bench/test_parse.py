@@ -41,6 +41,13 @@ def test_a_case_scores_its_facts_and_its_expected_outcome() -> None:
     assert scores == {"facts": 1.0, "right": 1.0}
 
 
+def test_beside_plain_text_a_table_stays_as_it_was_written() -> None:
+    table = "| a | b |\n| --- | --- |\n| c | d |"
+    plain = ParseCase("text-arxiv", Path("a.pdf"), "a b c d", ("nid",), is_plain=True).score(table)
+    tagged = ParseCase("text-arxiv", Path("a.pdf"), "a b c d", ("nid",)).score(table)
+    assert plain["nid"] > tagged["nid"]
+
+
 def test_quire_has_to_be_above_the_best_other_parser() -> None:
     measured: dict[str, Any] = {
         "quire": {"nid": 0.95},
